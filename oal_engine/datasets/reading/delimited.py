@@ -134,7 +134,9 @@ def delimiter_of(word: str | None) -> str | None:
 def _delimiter_of_names(lines: Sequence[str]) -> str | None:
     """Return the delimiter between the names in the first line, if most other lines have it as often. It may not cut
     them into equally many cells, because texts hold it without quotes."""
-    for delimiter in filter(str.strip, [*DELIMITERS, *LONG_DELIMITERS]):
+    for delimiter in (*DELIMITERS, *LONG_DELIMITERS):
+        if delimiter == SPACES:
+            continue
         names = [name.strip(" \r\n\"'\ufeff") for name in (lines[0] if lines else "").split(delimiter)]
         n_with = sum(line.count(delimiter) >= len(names) - 1 for line in lines)
         if len(names) > 1 and 2 * count_names(names) >= max(len(names), 4) and n_with >= ROW_SHARE * len(lines):
@@ -144,14 +146,17 @@ def _delimiter_of_names(lines: Sequence[str]) -> str | None:
 
 def _are_apostrophes(lines: Sequence[str]) -> bool:
     """Tell whether apostrophes enclose cells: in most lines, or wherever lines could not be cut into cells else."""
-    for delimiter in filter(str.strip, DELIMITERS):
+    for delimiter in DELIMITERS:
         n_opened = sum(line.startswith("'") or f"{delimiter}'" in line for line in lines)
-        plain = {"delimiter": delimiter}
-        for marked in (plain | {"quotechar": "'"}, plain | ESCAPED | {"quotechar": "'"}) if n_opened else ():
-            rows, n_errors = _rows_and_errors(lines, marked)
-            many = 2 * n_opened > len(lines) or _rows_and_errors(lines, plain)[1]
-            if rows and len(rows[0]) > 1 and not n_errors and many:
-                return True
+        if delimiter == SPACES or not n_opened:
+            continue
+        plain = {"delimiter": delimiter, "strict": True}
+        marked = plain | ESCAPED if any("\\'" in line for line in lines) else plain
+        widths = Counter(_width(line, marked | {"quotechar": "'"}) for line in lines)
+        width, n_fitting = widths.most_common(1)[0]
+        are_needed = any(_width(line, plain) != width for line in lines if f"{delimiter}'" in line)
+        if width > 1 and n_fitting >= ROW_SHARE * len(lines) and (2 * n_opened > len(lines) or are_needed):
+            return True
     return False
 
 
@@ -339,5 +344,5 @@ def _records(source: Source, lines: Iterator[str], dialect: Dialect, lines_above
 
 
 def _width(line: str, dialect: Dialect) -> int:
-    """Count the cells of a single line, parsed on its own."""
-    return len(next(csv.reader([line], **dialect), ()))
+    """Count the cells of a single line, parsed on its own (0: it cannot be parsed)."""
+    return len(next(iter(_rows([line], **dialect)), ()))
