@@ -7,25 +7,21 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, pairwise
-from typing import Any, TypeAlias
+from itertools import chain
+from typing import Any
 
-from ...output.tables import is_own, unguarded
+from .names import count_names
 from .parsed import (
-    ABOVE,
     BROKEN,
-    TOTALS,
     UNCLOSED,
     Doubt,
-    Line,
     ParsedFile,
-    first_rows,
     is_number,
 )
 from .sources import DataError, Source, allow_more
+from .tables import DECIMAL, Row, to_table
 
 Dialect = dict[str, Any]  # arguments of csv.reader
-Row: TypeAlias = tuple[int, list[str] | str]  # the line number, and the cells or the reason to skip them
 DELIMITERS = {"\t": "tab", ";": "semicolon", "|": "pipe", ",": "comma", " ": "spaces"}  # the likeliest first
 NAMED = {name: sign for sign, name in DELIMITERS.items()} | {"\\t": "\t", "space": " "}
 LONG_DELIMITERS = ("_!_", "+++$+++", "|||", "@@@", "###", "<SEP>", "<sep>", "[SEP]", "::")  # recognized if in each line
@@ -35,13 +31,6 @@ SAMPLE_CHARACTERS = 2**18  # from which the delimiter is detected
 WIDTH_TOLERANCE, FOREIGN_TOLERANCE = 0.02, 0.1  # differences in a share too small to prefer one delimiter to another
 ROW_SHARE = 0.9  # of the lines must have the same number of cells, else they are prose
 TABLE_SHARE = 0.5  # of the rows must have the same number of cells, else a delimiter is rejected
-DECIMAL = re.compile(r"[-+]?\d*,\d+")
-WHOLE = re.compile(r"[-+]?\d+")
-GROUPED = re.compile(r"[-+]?[1-9]\d{0,2},\d{3}")  # a thousand or more, with a comma
-MAX_NAME_CHARACTERS = 60  # of a column name
-TITLE = re.compile(r"(?i)(.*_)?(ids?|text|label|class|target|title|abstract|category|topics?|name|date)(_.*)?")
-TOTAL = {"total", "totals", "sum", "grand total"}
-PROSE_WORDS = 2  # a column with at least this mean number of words is prose, and a single word above it is its name
 ESCAPED = {"escapechar": "\\", "doublequote": False}  # quotes inside a cell are written \"
 ENOUGH_ROWS = 10  # below the first row, enough to expect that its cells occur again if it is an item
 
@@ -57,6 +46,8 @@ def parse(source: Source, quoted: bool | None = None, reader: str = "csv") -> Pa
     if lines and (named := re.fullmatch(r"sep=(.)", lines[0].strip(" \r\n\ufeff"), re.IGNORECASE)):
         lines, lines_above = lines[1:], 1  # a line for Excel that names the delimiter
         source = source._replace(layout=replace(source.layout, delimiter=source.layout.delimiter or named[1]))
+    if _are_wrapped(lines):
+        lines, rest = [*map(_unwrapped, lines)], map(_unwrapped, rest)
     dialect, doubts = _dialect(source, lines, quoted, reader)
     delimiter = dialect["delimiter"]
     detected = {} if delimiter == ONE_COLUMN else {"delimiter": str(DELIMITERS.get(delimiter, delimiter))}
@@ -65,6 +56,19 @@ def parse(source: Source, quoted: bool | None = None, reader: str = "csv") -> Pa
     else:
         records = _records(source, chain(lines, rest), dialect, lines_above)
     return to_table(source, records, detected, doubts, decimals=delimiter != ",")
+
+
+def _are_wrapped(lines: Sequence[str]) -> bool:
+    """Tell whether each line is a single quoted cell that holds a whole row: the first one holds several names."""
+    return all(line.startswith('"') and line.rstrip().endswith('"') for line in lines) and bool(
+        _delimiter_of_names([*map(_unwrapped, lines)]) and not _delimiter_of_names(lines)
+    )
+
+
+def _unwrapped(line: str) -> str:
+    """Return the content of a line that is a single quoted cell, with its line end; any other line as it is."""
+    cells = next(csv.reader([line], delimiter=ONE_COLUMN), [])
+    return cells[0] + "\n" if len(cells) == 1 and line.startswith('"') else line
 
 
 def _sample(lines: Iterator[str], limit: int) -> list[str]:
@@ -86,13 +90,15 @@ def _dialect(
     delimiter = delimiter_of(source.layout.delimiter)
     if delimiter is None and reader == "tsv" and any("\t" in line for line in lines):
         delimiter = "\t"
+    quotes: Dialect = {"quoting": csv.QUOTE_NONE if quoted is False else csv.QUOTE_MINIMAL}
+    if quoted is not False and _are_apostrophes(lines):
+        quotes["quotechar"] = "'"
     if delimiter is None:
-        quotes: Dialect = {"quoting": csv.QUOTE_NONE if quoted is False else csv.QUOTE_MINIMAL}
         likely = _likely(lines, quotes) or _likely(lines, quotes | ESCAPED)
         long = _long_delimiter(lines)
         if long and (long != LONG_DELIMITERS[-1] or all(_is_prose(lines, each, quotes) for each in likely)):
             likely = [long]
-        delimiter = likely[0] if likely else ONE_COLUMN
+        delimiter = likely[0] if likely else _delimiter_of_names(lines) or ONE_COLUMN
         if len(likely) > 1:
             names = [DELIMITERS[each] for each in likely]
             doubts = (
@@ -104,11 +110,14 @@ def _dialect(
                 ),
             )
     if len(delimiter) > 1:
-        return {"delimiter": delimiter, "quoting": csv.QUOTE_NONE if quoted is False else csv.QUOTE_MINIMAL}, doubts
+        return {"delimiter": delimiter, **quotes}, doubts
     dialect: Dialect = {"delimiter": delimiter, "skipinitialspace": _spaced(lines, delimiter)}
-    if quoted is False or (quoted is None and delimiter == "\t" and not _is_quoted(lines, dialect)):
+    quote = quotes.get("quotechar", '"')
+    if quote == "'":
+        dialect["quotechar"] = quote
+    elif quoted is False or (quoted is None and delimiter == "\t" and not _is_quoted(lines, dialect)):
         return dialect | {"quoting": csv.QUOTE_NONE}, doubts
-    if any('\\"' in line for line in lines):
+    if any(f"\\{quote}" in line for line in lines):
         dialect = min(dialect, dialect | ESCAPED, key=lambda each: _rows_and_errors(lines, each)[1])
     return dialect, doubts
 
@@ -120,6 +129,35 @@ def delimiter_of(word: str | None) -> str | None:
     if len(word) != 1 and (not word or word.isalnum() or not word.isprintable()):
         raise DataError(f"--delimiter must be characters such as ; or ::, or {', '.join(NAMED)}. Got {word!r}.")
     return word
+
+
+def _delimiter_of_names(lines: Sequence[str]) -> str | None:
+    """Return the delimiter between the names in the first line, if most other lines have it as often. It may not cut
+    them into equally many cells, because texts hold it without quotes."""
+    for delimiter in (*DELIMITERS, *LONG_DELIMITERS):
+        if delimiter == SPACES:
+            continue
+        names = [name.strip(" \r\n\"'\ufeff") for name in (lines[0] if lines else "").split(delimiter)]
+        n_with = sum(line.count(delimiter) >= len(names) - 1 for line in lines)
+        if len(names) > 1 and 2 * count_names(names) >= max(len(names), 4) and n_with >= ROW_SHARE * len(lines):
+            return delimiter
+    return None
+
+
+def _are_apostrophes(lines: Sequence[str]) -> bool:
+    """Tell whether apostrophes enclose cells: in most lines, or wherever lines could not be cut into cells else."""
+    for delimiter in DELIMITERS:
+        n_opened = sum(line.startswith("'") or f"{delimiter}'" in line for line in lines)
+        if delimiter == SPACES or not n_opened:
+            continue
+        plain = {"delimiter": delimiter, "strict": True}
+        marked = plain | ESCAPED if any("\\'" in line for line in lines) else plain
+        widths = Counter(_width(line, marked | {"quotechar": "'"}) for line in lines)
+        width, n_fitting = widths.most_common(1)[0]
+        are_needed = any(_width(line, plain) != width for line in lines if f"{delimiter}'" in line)
+        if width > 1 and n_fitting >= ROW_SHARE * len(lines) and (2 * n_opened > len(lines) or are_needed):
+            return True
+    return False
 
 
 def _long_delimiter(lines: Sequence[str]) -> str | None:
@@ -201,7 +239,7 @@ def _holds_numbers(rows: list[list[str]]) -> bool:
 def looks_delimited(lines: list[str], **dialect: Any) -> bool:
     """Tell whether lines look like rows of a delimited table, and not like prose."""
     if "delimiter" not in dialect:
-        if lines[0].lower().startswith("sep=") or _long_delimiter(lines):
+        if lines[0].lower().startswith("sep=") or _long_delimiter(lines) or _delimiter_of_names(lines):
             return True
         if not (likely := _likely(lines, {})):
             return False
@@ -306,160 +344,5 @@ def _records(source: Source, lines: Iterator[str], dialect: Dialect, lines_above
 
 
 def _width(line: str, dialect: Dialect) -> int:
-    """Count the cells of a single line, parsed on its own."""
-    return len(next(csv.reader([line], **dialect), ()))
-
-
-# ---- From rows to a table: its first row, its header, its width
-
-
-def to_table(
-    source: Source,
-    records: Iterator[Row],
-    detected: dict[str, str],
-    doubts: tuple[Doubt, ...] = (),
-    decimals: bool = False,
-    padded: bool = False,
-) -> ParsedFile:
-    """Turn rows of words into a table with named columns.
-
-    decimals: a comma in a number may be a decimal comma. padded: a short row is filled with empty cells, as in a
-    spreadsheet; otherwise it is a broken row.
-    """
-    sample = first_rows(records, source.ahead)
-    good = [cells for _, cells in sample if not isinstance(cells, str)]
-    if not good:
-        return ParsedFile([], chain(sample, records), detected=detected, doubts=doubts)
-    if padded:
-        for cells in good:
-            cells += [""] * (max(map(len, good)) - len(cells))
-    width = Counter(map(len, good)).most_common(1)[0][0]
-    start = _rows_above_table(good, width)
-    first, *rest = good[start:]
-    unnamed = len(first) == width - 1 and are_consecutive([row[0] for row in rest])  # R writes row numbers like this
-    names = ["", *first] if unnamed else first
-    if len(names) != width and (len(names) > 1 or not any(any(row[len(names) :]) for row in rest)):
-        width = len(names)  # a longer row is broken, unless the cells beyond this width are empty
-    source.limits.check("columns", width, source.name)
-    fitting = [row[:width] for row in rest if len(row) >= width]
-    columns = [f"c{number}" for number in range(1, width + 1)]
-    header, doubt = source.layout.header, ""
-    if header is None:
-        header, doubt = (True, "") if unnamed else _is_header(first, fitting)
-    if doubt:
-        options = ("--header", "--no-header")
-        question = f"The first row of {source.name} {doubt} (--header or --no-header)."
-        doubts += (Doubt("header", question, options),)
-    detected = {**detected, "header": "yes" if header else "no"}
-    repeated = dict[str, str]()
-    places = [at for at, (_, cells) in enumerate(sample) if not isinstance(cells, str)]
-    above = {places[k] for k in range(start)}
-    if header:
-        del sample[places[start]]
-        first_place = dict(zip(reversed(names), reversed(range(len(names)))))
-        repeated = {name: columns[at] for at, name in enumerate(names[:width]) if name and first_place[name] != at}
-        columns = [name if name and first_place[name] == at else columns[at] for at, name in enumerate(names[:width])]
-    rows: Iterable[Row] = chain(
-        ((line, ABOVE if at in above else cells) for at, (line, cells) in enumerate(sample)), records
-    )
-    if is_own(columns):
-        columns = unguarded(columns)
-        rows = ((line, cells if isinstance(cells, str) else unguarded(cells)) for line, cells in rows)
-    commas = _decimal_columns(fitting or [first], width) if decimals else []
-    if commas:
-        detected["decimals"] = ","
-    rows_of_width = _fit_rows(rows, width, commas, padded)
-    return ParsedFile(columns, rows_of_width, detected=detected, doubts=doubts, repeated=repeated)
-
-
-def _rows_above_table(rows: list[list[str]], width: int) -> int:
-    """Count the rows above the table, such as titles and comments, which fill fewer cells than the table does."""
-    if width < 2:
-        return 0
-    starts = (
-        at for at, row in enumerate(rows)
-        if sum(map(bool, row)) > 1 and not (row[0].startswith("#") and len(row) != width)
-    )  # fmt: skip
-    return next(starts, 0)
-
-
-def are_consecutive(cells: Sequence[str]) -> bool:
-    """Tell whether cells are consecutive whole numbers, such as row numbers."""
-    numbers = [int(cell) for cell in cells if WHOLE.fullmatch(cell)]
-    return len(numbers) == len(cells) > 0 and all(after - before == 1 for before, after in pairwise(numbers))
-
-
-def _fit_rows(rows: Iterable[Row], width: int, comma_columns: list[int], padded: bool) -> Iterator[Line]:
-    """Fit rows to `width` cells, drop blank rows, and replace decimal commas with points. comma_columns: indices of the
-    columns with decimal commas."""
-    for line, cells in rows:
-        if not isinstance(cells, str):
-            if padded and len(cells) < width:
-                cells += [""] * (width - len(cells))
-            cells = _fit_row(cells, width)
-            if not cells:
-                continue
-            if not isinstance(cells, str):
-                for at in comma_columns:
-                    cells[at] = cells[at].replace(",", ".")
-        yield line, cells
-
-
-def _fit_row(cells: list[str], width: int) -> list[str] | str:
-    """Return the row cut to `width` cells, or the reason to skip it ("" for a blank row)."""
-    if len(cells) != width:
-        if len(cells) < width or any(cells[width:]):
-            return BROKEN
-        cells = cells[:width]
-    if width > 1 and not all(cells):
-        if not any(cells):
-            return ""
-        if cells[0].casefold() in TOTAL:
-            return TOTALS
-    return cells
-
-
-def _decimal_columns(rows: list[list[str]], width: int) -> list[int]:
-    """Return the indices of the columns whose numbers have decimal commas."""
-    comma_columns = []
-    for at in range(width):
-        cells = [row[at].strip() for row in rows if row[at].strip()]
-        commas = sum(DECIMAL.fullmatch(cell) is not None for cell in cells)
-        whole = [cell for cell in cells if WHOLE.fullmatch(cell)]
-        if whole and all(len(cell) <= 3 for cell in whole) and commas == sum(map(bool, map(GROUPED.fullmatch, cells))):
-            continue  # 950 and 1,234: the commas separate thousands
-        if commas and 10 * (commas + len(whole)) >= 9 * len(cells):
-            comma_columns.append(at)
-    return comma_columns
-
-
-def _is_header(first: list[str], rest: list[list[str]]) -> tuple[bool, str]:
-    """Tell whether the first row is a header. Also return the doubt about this decision ("": it is certain)."""
-    columns = [(cell, below) for cell, *below in zip(first, *rest)]
-    if any(not is_number(cell) and below and all(map(is_number, below)) for cell, below in columns):
-        return True, ""
-    numbers = [float(cell) for cell in first if is_number(cell)]
-    # Numbers are names only if they are consecutive, like years, or the columns of a data frame.
-    counting = len(numbers) > 1 and all(after - before == 1 for before, after in pairwise(numbers))
-    if counting and len(numbers) == len(first) > 2:
-        return True, f"counts from {first[0]} to {first[-1]}: say whether it names the columns"
-    if (numbers and not counting) or any(cell in below for cell, below in columns if cell and not is_number(cell)):
-        return False, ""
-    if any(map(TITLE.fullmatch, first)) or not rest or _looks_like_header(first, columns):
-        return True, ""
-    if any(len(cell) > MAX_NAME_CHARACTERS for cell in first):
-        return False, ""
-    start = " | ".join(cell[:30] for cell in first[:4])
-    return True, f"({start}) could be names or an item: say which"
-
-
-def _looks_like_header(first: list[str], columns: list[tuple[str, list[str]]]) -> bool:
-    """Tell whether the first row looks unlike the rows below it."""
-    for cell, below in columns:
-        words = sum(len(each.split()) for each in below) / max(1, len(below))
-        digits = sum(each[:1].isdigit() for each in below)
-        if (len(cell.split()) == 1 and words >= PROSE_WORDS) or (not cell[:1].isdigit() and digits == len(below) > 0):
-            return True
-    # In a column with few different words, the first cell occurs again below, unless it names the column.
-    few = any(len(set(below)) <= len(below) / 2 for _, below in columns)
-    return few and len(columns[0][1]) >= ENOUGH_ROWS and all(len(cell.split()) <= PROSE_WORDS for cell in first)
+    """Count the cells of a single line, parsed on its own (0: it cannot be parsed)."""
+    return len(next(iter(_rows([line], **dialect)), ()))

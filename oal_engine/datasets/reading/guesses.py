@@ -27,12 +27,12 @@ from ...output.tables import (
 )
 from .codings import MAX_WORDS, NO_NUMBER, NUMBER_SHARE, Coding, are_dates, coding_of, formatted_number
 from .columns import Columns
-from .delimited import are_consecutive
-from .labels import PAIRS, gaps_among, label_parts, parts, plain
-from .parsed import counted, is_number
+from .labels import HASH, PAIRS, gaps_among, label_parts, parts, plain
+from .parsed import counted, is_number, text_of
 from .sources import SAMPLE_ROWS
+from .tables import are_consecutive
 
-TEXT_NAMES = r"text|full_text|tweet|message|content|sentence|body|document|comment|review|post"
+TEXT_NAMES = r"text|full_text|tokens|words|tweet|message|content|sentence|body|document|comment|review|post"
 TITLES = {"title", "ti", "document title", "article title", "item title", "primary title", "subject"}
 ABSTRACTS = {"abstract", "ab", "abstract note", "notes abstract", "abstracts", "body"}
 PHRASE_WORDS = 8  # mean of a column, up to which repeated cells are a category and not texts
@@ -94,13 +94,13 @@ def gaps_of(cells: Sequence[str], coding: Coding | None = None) -> str:
 def several_labels(cells: Sequence[str]) -> str | None:
     """Return the most frequent cell that seems to hold several labels, such as a|b. Return None unless most
     of the pieces between separators recur, as labels would."""
-    for separator in "|;,":
-        cut = {cell: parts(cell, re.escape(separator)) for cell in set(cells)}
+    for separator in (r"\|", ";", ",", HASH):
+        cut = {cell: parts(cell, separator) for cell in set(cells)}
         several = [cell for cell, words in cut.items() if len(words) > 1]
         if not several or max(map(len, several)) > LABEL_CHARACTERS:
             continue
         # `|` always separates labels; a frequent label may itself contain a comma.
-        counts = Counter(part for cell in (cells if separator == "|" else cut) for part in cut[cell])
+        counts = Counter(part for cell in (cells if separator == r"\|" else cut) for part in cut[cell])
         words = [part for cell in several for part in cut[cell]]
         if sum(counts[word] > 1 for word in words) > len(words) / 2 and not all(map(is_number, words)):
             return max(several, key=cells.count)
@@ -171,7 +171,7 @@ def guess_columns(words: Words, numeric: Collection[str]) -> Columns:
 def _prose_columns(words: Words, coded: Collection[str]) -> list[str]:
     """Return the columns with several words in most cells, except categories of short phrases."""
     prose = []
-    for column, cells in words.items():
+    for column, cells in ((column, [*map(text_of, cells)]) for column, cells in words.items()):
         lengths = [len(cell.split()) for cell in cells]
         mostly_several = sum(" " in cell.strip() for cell in cells) > len(cells) / 2
         if mostly_several and (column not in coded or sum(lengths) > PHRASE_WORDS * len(cells)):

@@ -33,6 +33,7 @@ from .parsed import (
     is_whole,
     name_list,
     plural,
+    text_of,
 )
 from .sources import LIMITS, DataError, Limits, Source, allow_more
 
@@ -407,7 +408,7 @@ class ItemBuilder:
         if isinstance(cells, str):
             return cells
         try:
-            text = "\n".join([part for at in self.text_at if (part := cell_text(cells[at])).strip()])
+            text = "\n".join([part for at in self.text_at if (part := text_of(cells[at])).strip()])
             id, label = ["" if at is None else cell_text(cells[at]).strip() for at in (self.id_at, self.label_at)]
             stored = details.cells("" if at is None else cells[at] for at in self.details_at)
         except RecursionError:  # deeply nested objects

@@ -49,6 +49,7 @@ PAIRS = (
 GAPS = {"", "?", "na", "n/a", "#n/a", "nan", "null", "unlabeled", "unlabelled"}  # always "no label"
 WEAK_GAPS = {"-", "--", ".", "none", "unknown", "unsure", "not sure", "maybe", "undecided", "ignore", "skip", "todo"}
 LIST, QUOTED = re.compile(r'(?:\{"choices": ?)?\[([^\[\]]*)\]\}?'), re.compile(r"""(["'])(.*?)\1""")
+HASH = r"#(?=\w)"  # before a label, but not at the end of one, as in C#
 CLASSES = range(2, np.iinfo(np.int8).max + 1)  # allowed numbers of classes
 
 
@@ -95,9 +96,11 @@ def gaps_among(words: Iterable[str], positive: Collection[str] = ()) -> set[str]
     return gaps
 
 
-def parts(cell: str, separators: str = "[|;,]") -> set[str]:
-    """Split a cell into its different labels. They are separated by `separators`, or written as a Python, NumPy or JSON
+def parts(cell: str, separators: str = "") -> set[str]:
+    """Split a cell into its different labels. They are separated by `separators` ("": by | ; or , else by # between
+    words), or written as a Python, NumPy or JSON
     list, or as Label Studio choices."""
+    separators = separators or ("[|;,]" if re.search("[|;,]", cell) else HASH)
     listed = LIST.fullmatch(cell)
     quoted = [word for _, word in QUOTED.findall(listed[1])] if listed else []
     return {*map(str.strip, quoted or re.split(separators, listed[1] if listed else cell))} - {""}

@@ -17,8 +17,11 @@ from .sources import DataError
 
 T = TypeVar("T", bound=tuple[Any, ...])
 BROKEN, NON_FINITE, UNCLOSED = "broken line", "non-finite row", "unclosed-quote line"  # why a reader skips a row
-ABOVE, TOTALS = "line above the table", "row of totals"
+ABOVE, TOTALS, REPEATED = "line above the table", "row of totals", "repeated header"
 BUFFER_CHARACTERS = 2**24  # approximate size of the rows that are held in memory at once
+
+TOKEN = re.compile(r"""\s*('[^'\\]*(?:\\.[^'\\]*)*'|"[^"\\]*(?:\\.[^"\\]*)*")\s*,?""", re.DOTALL)  # of a list
+ESCAPE = re.compile(r"\\((?:u[0-9a-fA-F]{4})(?:\\u[0-9a-fA-F]{4})?|x[0-9a-fA-F]{2}|.)", re.DOTALL)
 
 Cells: TypeAlias = Sequence[Any]
 Line: TypeAlias = tuple[int, Cells | str]  # the line number, and the cells or the reason to skip them
@@ -118,6 +121,36 @@ def cell_text(cell: Any) -> str:
         case dict():
             return json.dumps(cell, ensure_ascii=False, default=str)
     return str(cell)
+
+
+def text_of(cell: Any) -> str:
+    """Return a cell of a text column as a text: the tokens of a list, real or written as such, are joined."""
+    tokens = cell if isinstance(cell, list | tuple) else _tokens(cell) if isinstance(cell, str) else None
+    if tokens is None or not all(isinstance(token, str) for token in tokens):
+        return cell_text(cell)
+    return " ".join(tokens)
+
+
+def _tokens(cell: str) -> list[str] | None:
+    """Return the strings of a list that is written in Python, JSON or NumPy, such as ["a", "b"]. Return None for any
+    other text."""
+    cell = cell.strip()
+    if cell[:1] + cell[-1:] not in ("[]", "()") or (cell[1:-1].strip() and cell[1:].lstrip()[:1] not in ("'", '"')):
+        return None
+    tokens, at = [], 1
+    while match := TOKEN.match(cell, at):
+        tokens.append(ESCAPE.sub(_unescaped, match[1][1:-1]))
+        at = match.end()
+    return None if cell[at:-1].strip() else tokens
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    """Return the characters that an escape such as \\n or \\u00e9 stands for."""
+    code = escape[1]
+    if len(code) == 1:
+        return {"n": "\n", "r": "\r", "t": "\t"}.get(code, code)
+    units = b"".join(int(unit, 16).to_bytes(2, "little") for unit in re.findall(r"[ux]([0-9a-fA-F]+)", code))
+    return units.decode("utf-16-le", "replace")
 
 
 def name_list(names: Iterable[str], limit: int = 20) -> str:

@@ -19,7 +19,7 @@ from scipy import sparse
 
 from ...output.tables import FEATURES, numbers_of
 from . import archives, delimited, foreign, mails, references, refusals, sqlite_tables, webpages, workbooks
-from .delimited import looks_delimited, to_table
+from .delimited import looks_delimited
 from .foreign import vectors_of
 from .guesses import TEXT_NAMES
 from .parsed import BROKEN, Cells, Doubt, Line, ParsedFile, cell_text, first_rows, is_whole, name_list
@@ -35,6 +35,7 @@ from .sources import (
     text_of,
     unmistakable_encoding,
 )
+from .tables import to_table
 
 OHSUMED = {
     ".I": "sequence",

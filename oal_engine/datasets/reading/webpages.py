@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from .delimited import to_table
 from .foreign import foreign
 from .parsed import Doubt, ParsedFile, name_list
 from .sources import DataError, Source
+from .tables import to_table
 
 CHARSET = re.compile(rb"""(?i)<meta[^>]+charset=["']?([\w-]+)""")
 BREAKS = ("br", "p", "div", "li")  # words before and after them are separate

@@ -8,10 +8,10 @@ from typing import Any, BinaryIO
 from zipfile import ZipFile
 
 from ...output.tables import MAX_SHEET_ROWS, unescaped
-from .delimited import to_table
 from .foreign import check_unpacked, foreign
 from .parsed import Doubt, ParsedFile, cell_text, name_list
 from .sources import DataError, Source
+from .tables import to_table
 
 FIRST_ROWS = 100  # in which a sheet must have at least two rows that are not empty
 CELL_BYTES = 64  # size of a cell in memory
