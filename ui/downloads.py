@@ -83,11 +83,11 @@ def _formats(store: Store, session: int, what: str) -> dict[str, tables.Format]:
     """Return the formats in which an export can be written, by name. what: the export, such as "labels"."""
     if what == "methods":
         return methods.FORMATS
-    if what not in ("table", "model"):
+    if what == "model":
+        return model_formats.offered()
+    if what != "table":
         return tables.FORMATS
     has_texts = store.dataset(store.session(session)["dataset"])["kind"] == "text"
-    if what == "model":
-        return {kind: each for kind, each in model_formats.FORMATS.items() if model_formats.is_offered(kind, has_texts)}
     return tables.FORMATS | {kind: each for kind, each in tools.TOOLS.items() if has_texts or not each.needs_texts}
 
 

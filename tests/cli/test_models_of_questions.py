@@ -16,7 +16,7 @@ from tests.harness.files import zipped
 
 NAMES = ["wind", '../a, "b" & c', "日本 7"]
 WORDS = {"wind": "wind", NAMES[1]: "sun", NAMES[2]: "5"}
-SUFFIXES = ".json.gz, .gz, .json, .jsonl, .skops or .onnx"
+SUFFIXES = ".json.gz, .gz, .json, .jsonl or .skops"
 PREDICTED = ["margin", "predicted", "predicted_class", "probability"]
 
 

@@ -542,7 +542,7 @@ def test_the_command_line_names_what_it_can_export(texts, tmp_path, monkeypatch,
         assert (1, b"", message) == run("--what", what, "--texts")
     message = b"error: --format must be one of markdown, word, text. Got csv.\n"
     assert (1, b"", message) == run("--what", "methods", "--format", "csv")
-    message = b"error: --format must be one of json.gz, json, skops, onnx. Got csv.\n"
+    message = b"error: --format must be one of json.gz, json, skops. Got csv.\n"
     assert (1, b"", message) == run("--what", "model", "--format", "csv")
     message = f"error: --format must be one of {', '.join(tables.FORMATS)}. Got xml.\n".encode()
     assert (1, b"", message) == run("--format", "xml")

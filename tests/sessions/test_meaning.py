@@ -100,9 +100,8 @@ def test_a_model_with_vectors_is_used_in_python(opened, kind, tmp_path):
     new = (TABLE[60:],) if kind == "given" else ()
     expected = margins(opened, opened.dataset.transform(TEXTS[60:], *new))[:, 0] - opened.settings.theta
     assert np.array_equal(expected, loaded.decision_function(TEXTS[60:], *new))
-    for format_, message in (("skops", "needs vectors of its texts, which .skops files lack."), ("onnx", "has texts.")):
-        with pytest.raises(ModelError, match=rf"{re.escape(message)}$"):
-            model_formats.FORMATS[format_].write(loaded, io.BytesIO())
+    with pytest.raises(ModelError, match=r"needs vectors of its texts, which \.skops files lack\.$"):
+        model_formats.FORMATS["skops"].write(loaded, io.BytesIO())
     if kind == "given":
         for vectors, message in ((None, "Got none."), (TABLE[61:], "Got 30 texts and 29 vectors."),
                                  (TABLE[60:, 1:], "Got the shape (30, 4).")):  # fmt: skip

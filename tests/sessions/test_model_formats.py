@@ -1,8 +1,7 @@
-"""A model predicts the same in Python, in scikit-learn, in ONNX, and by a few lines of numpy from its plain file."""
+"""A model predicts the same in Python, in scikit-learn, and by a few lines of numpy from its plain file."""
 
 import gzip
 import io
-import json
 import re
 import sys
 from dataclasses import asdict
@@ -26,11 +25,10 @@ from oal_engine.sessions.settings import create
 from oal_engine.store import Store
 from tests.harness.documents import page
 from tests.harness.examples import topics
+from tests.harness.files import zipped
 from tests.harness.sessions import label_until_the_end
 
-NEEDED = "needs skops, onnx and onnxruntime: pip install -r requirements-model.txt onnxruntime"
-skops = pytest.importorskip("skops.io", reason=NEEDED)
-onnxruntime = pytest.importorskip("onnxruntime", reason=NEEDED)
+skops = pytest.importorskip("skops.io", reason="needs skops: pip install skops")
 
 RNG = np.random.default_rng(3)
 VECTORS = np.vstack([RNG.normal(3, 2, (200, 4)) * RNG.integers(0, 2, (200, 4)), np.zeros(4)])
@@ -214,8 +212,17 @@ BAD = {
     "not a number": lambda fitted: re.sub(rb'"weights": \[[^]]*', b'"weights": [NaN', written(fitted, "json")),
     "endless": lambda fitted: b"{" + b" " * 2**21,
     "skops": lambda fitted: written(fitted, "skops"),
-    "onnx": lambda fitted: written(fitted, "onnx"),
 }
+
+
+@pytest.mark.parametrize("packed", [gzip.compress, bytes, lambda lines: zipped({"a.json": lines})])
+@pytest.mark.parametrize(("name", "kind"), [("words", "feature"), ("unit length", "feature"), ("waves", "wave")])
+def test_no_line_is_read_that_was_not_announced(tmp_path, packed, name, kind):
+    """Reading stops at the first feature or wave more than the header announces, also in an archive."""
+    lines = written((PLAIN | WORDS | OURS)[name], "json").splitlines(keepends=True)
+    (tmp_path / "long").write_bytes(packed(b"".join([*lines, *lines[-1:] * 1000])))
+    with pytest.raises(ModelError, match=f"line {len(lines) + 1} is a {kind} more than the "):
+        oal_engine.load_models(tmp_path / "long")
 
 
 @pytest.mark.parametrize("damage", BAD.values(), ids=BAD)
@@ -283,52 +290,25 @@ def test_other_models_are_one_checked_type_in_a_skops_file(fitted):
         model_formats.SavedModel(written(fitted, "json")[:-30])
 
 
-# ONNX
-
-
-@pytest.mark.parametrize("fitted", PLAIN.values(), ids=PLAIN)
-def test_onnx_computes_in_double_precision(fitted):
-    """The ONNX graph gives the model's labels, decisions and probabilities to 1e-12, and names columns and classes."""
-    run = onnxruntime.InferenceSession(written(fitted, "onnx"))
-    names = [each.name for each in run.get_outputs()]
-    results = dict(zip(names, run.run(None, {"rows": VECTORS})))
-    assert fitted.predict(VECTORS).tolist() == results["labels"].tolist()
-    assert np.abs(fitted.decision_function(VECTORS) - results["decisions"]).max() < 1e-12
-    known = not (fitted.multiclass or fitted.calibration.reason)
-    assert known == ("probabilities" in results)
-    if known:
-        assert np.abs(fitted.predict_proba(VECTORS) - results["probabilities"]).max() < 1e-12
-    about = run.get_modelmeta().custom_metadata_map
-    assert (fitted.names, fitted.classes_.tolist()) == (json.loads(about["columns"]), json.loads(about["classes"]))
-
-
-@pytest.mark.parametrize(("name", "what"), [("words", "texts"), ("rich", "texts"), ("waves", "waves")])
-def test_onnx_is_for_plain_numbers(name, what):
-    """A model of texts, or with Fourier features, cannot be written as ONNX, and the error says so."""
-    with pytest.raises(ModelError, match=rf"^ONNX is for models of plain numbers\. The model of mine has {what}\.$"):
-        written((WORDS | OURS)[name], "onnx")
-
-
 # Files
 
 
 def test_the_code_in_the_docs_works(tmp_path, monkeypatch, capsys):
     """Each Python example in docs/data.md reads its file and prints the predictions of the model."""
     monkeypatch.chdir(tmp_path)
-    words, numbers = WORDS["words"], of_vectors(names="abcd")
-    for fitted, kind in ((words, "json.gz"), (words, "skops"), (numbers, "onnx")):
-        saved(fitted, tmp_path, kind)
-    for code, fitted in zip(SHOWN, (words, words, numbers, None), strict=True):
-        exec(code, {"texts": TEXTS, "rows": VECTORS})
+    words = WORDS["words"]
+    for kind in ("json.gz", "skops"):
+        saved(words, tmp_path, kind)
+    for code, fitted in zip(SHOWN, (words, words, None), strict=True):
+        exec(code, {"texts": TEXTS})
         assert fitted is None or str(fitted.predict(items_of(fitted))) in capsys.readouterr().out
 
 
 def test_a_missing_package_is_named_with_its_command(monkeypatch):
-    """Without skops or onnx the error names what to install; only these formats need them."""
-    for kind in ("skops", "onnx"):
-        monkeypatch.setitem(sys.modules, kind, None)
-        with pytest.raises(ModelError, match=rf"^a \.{kind} file needs the package {kind}: pip install {kind}\.$"):
-            written(PLAIN["unit length"], kind)
+    """Without skops the error names what to install; only this format needs it."""
+    monkeypatch.setitem(sys.modules, "skops", None)
+    with pytest.raises(ModelError, match=r"^a \.skops file needs the package skops: pip install skops\.$"):
+        written(PLAIN["unit length"], "skops")
     assert written(PLAIN["unit length"], "json")
 
 
@@ -352,9 +332,9 @@ def test_the_suffix_names_the_format(tmp_path, command):
     session = labelled(tmp_path, path, columns, "PAA-I", parameters=often, scale="standardize+l2", features="plain")
     export = ("export", session.id, "--what", "model", "--db", session.store.path)
     assert (0, written(model.of_session(session), "json").decode(), "") == command(*export, "--format", "json")
-    message = "error: the name of the file to write must end in .skops. Got model.onnx.\n"
-    assert (1, "", message) == command(*export, "--format", "skops", "--out", tmp_path / "model.onnx")
-    for suffix in (".json", ".jsonl", ".json.gz", ".gz", ".skops", ".onnx"):
+    message = "error: the name of the file to write must end in .skops. Got model.json.\n"
+    assert (1, "", message) == command(*export, "--format", "skops", "--out", tmp_path / "model.json")
+    for suffix in (".json", ".jsonl", ".json.gz", ".gz", ".skops"):
         assert (0, "", "") == command(*export, "--out", tmp_path / f"model{suffix}")
     table = pandas.read_csv(path)[["size", "age"]]
     made = [command("predict", path, "--model", tmp_path / f"model{suffix}")[1] for suffix in (".json", ".json.gz")]
@@ -397,7 +377,3 @@ def test_ten_thousand_real_items_are_predicted_alike(shared, tmp_path, name):
     compared(loaded, from_skops(fitted)[0], items)
     scores = loaded.scores(loaded.rows(items))
     assert np.array_equal(fitted.scores(rows.take(session.dataset.rows, np.arange(len(scores)))), scores)
-    if fitted.is_plain:
-        dense = items.toarray() if sparse.issparse(items) else items.to_numpy()
-        decisions = onnxruntime.InferenceSession(written(fitted, "onnx")).run(["decisions"], {"rows": dense})[0]
-        assert np.abs(loaded.decision_function(items) - decisions).max() < 1e-12

@@ -13,8 +13,10 @@ import base64
 import gzip
 import json
 import zlib
+from array import array
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from io import BufferedReader
 from pathlib import Path
 from typing import IO, Any, cast
@@ -141,6 +143,7 @@ EMBEDDING: dict[str, Check] = {
     "width": whole(1), "tokenizer": whole(1),
 }  # fmt: skip
 FOURIER: dict[str, Check] = {"seed": whole(0), "bandwidth": _above_zero}
+TYPES = {"document_frequency": "q", "similar": "f"}  # of numbers that are no float64
 NUMBERS: dict[str, Check] = {"document_frequency": whole(0), "mean": number, "deviation": _above_zero}
 
 
@@ -179,7 +182,7 @@ def _of_questions(file: BufferedReader, path: Path | str, limits: Limits) -> dic
                 raise ModelError(
                     f"{path} must hold models of different yes/no questions of one session. {member.filename} is not."
                 )
-            models[name] = model
+            models[name] = replace(model, names=first.names, numbers=first.numbers, projection=first.projection)
     except (ModelError, DataError, MemoryError):
         raise
     except Exception as error:  # zipfile fails on a damaged archive in any way
@@ -199,7 +202,7 @@ def parse(file: BufferedReader, path: Path | str) -> Model:
     if start != GZIP and start[:1] != b"{":
         raise ModelError(
             f"{path} is not a model: it must be JSON lines, plain or gzipped. The command predict and load_models read "
-            "archives of such files; other programs read .skops and .onnx."
+            "archives of such files; other programs read .skops."
         )
     try:
         with gzip.open(file) if start == GZIP else nullcontext(file) as content:
@@ -215,19 +218,21 @@ def parse(file: BufferedReader, path: Path | str) -> Model:
 def _model(entries: Iterator[tuple[int, Row]]) -> Model:
     nothing: Row = {}
     head = _head(next(entries, (1, nothing))[1])
-    features, extras = _features(head, entries)
+    features, others = _read_lines(head, entries)
+    names = [*features.names]
     table = head.get("table")
-    if table and feature_names(table["columns"], table["codings"]) != [*features]:
+    if table and feature_names(table["columns"], table["codings"]) != names:
         raise JsonLinesError("its features are not those of its table.")
-    numbers = {key: np.array([line[key] for line in features.values()]) for key in _numbers_of(head)}
-    vector_lines = [*features.values(), *({"weights": line} for line in head.get("similar_weights", [])), *extras]
-    weights = np.array([line["weights"] for line in vector_lines], dtype=np.float64)
-    means_of_vectors = np.array([line["mean"] for line in extras]) if "beside" in head else None
+    numbers = {key: features.numbers(key)[:, 0] for key in _numbers_of(head)}
+    of_similar = np.array(head.get("similar_weights", []), np.float64).reshape(-1, _weights_each(head))
+    weights = np.vstack(
+        [features.numbers("weights"), of_similar, *([others.numbers("weights")] if others.names else [])]
+    )
     projection = None
     if "similar_means" in head:
-        directions = [_unpacked(line["similar"]) for line in features.values()]
-        projection = latent.Projection(rows.read_only(np.array([*directions, head["similar_means"]]), np.float32))
-    return Model(head, [*features], numbers, weights, projection, means_of_vectors)
+        directions = [*features.numbers("similar"), head["similar_means"]]
+        projection = latent.Projection(rows.read_only(np.array(directions), np.float32))
+    return Model(head, names, numbers, weights, projection, others.numbers("mean")[:, 0] if "beside" in head else None)
 
 
 def _head(head: Row) -> Row:
@@ -294,28 +299,61 @@ def _numbers_of(head: Row) -> list[str]:
     return ["document_frequency"] * (head["vectorizer"] is not None) + ["mean", "deviation"] * standardized
 
 
-def _features(head: Row, entries: Iterator[tuple[int, Row]]) -> tuple[dict[str, Row], list[Row]]:
-    """Read the lines after the header: the features by name, and the lines of Fourier features or of vectors."""
+class _Lines:
+    """The lines of one kind, checked and counted as they are read: of a hostile file, no more is kept than its header
+    announces.
+
+    kind: "feature", "wave" or "vector", the field that names a line. count: number of announced lines. fields: checks
+    of the other fields. names: the names so far. columns: {other field: its numbers, one line after another}.
+    """
+
+    def __init__(self, kind: str, count: int, fields: dict[str, Check]) -> None:
+        self.kind, self.count = kind, count
+        self.fields = {kind: words(10_000) if kind == "feature" else self._is_next} | fields
+        self.names: dict[Any, None] = {}
+        self.columns = {field: array(TYPES.get(field, "d")) for field in fields}
+
+    def _is_next(self, number: Any) -> bool:
+        return type(number) is int and number == len(self.names) + 1
+
+    def add(self, line: Row, at: int) -> None:
+        """Add the line with the number `at`. Raise JsonLinesError if it is invalid or was not announced."""
+        if len(self.names) == self.count:
+            raise JsonLinesError(f"line {at} is a {self.kind} more than the {self.count:,} of the first line.")
+        checked(line, self.fields, at, f"{self.kind} of this model")
+        if (name := line[self.kind]) in self.names:
+            raise JsonLinesError(f"line {at} names the feature {name[:40]} again.")
+        self.names[name] = None
+        for field, column in self.columns.items():
+            value = _unpacked(line[field]).tolist() if field == "similar" else line[field]
+            column.extend(value if isinstance(value, list) else [value])
+
+    def numbers(self, field: str) -> np.ndarray:
+        """Return the numbers of a field, in one row for each line."""
+        return np.array(self.columns[field]).reshape(len(self.names), -1)
+
+    def check_whole(self) -> None:
+        """Raise JsonLinesError if lines are missing."""
+        if len(self.names) < self.count:
+            raise JsonLinesError(
+                f"it has {len(self.names):,} of its {self.count:,} {self.kind}s: it is cut short or altered."
+            )
+
+
+def _read_lines(head: Row, entries: Iterator[tuple[int, Row]]) -> tuple[_Lines, _Lines]:
+    """Read the lines after the header: the features, and the lines of Fourier features or of vectors."""
     vectors = head.get("beside", {})
-    extra = "vector" if vectors else "wave" if "fourier" in head else ""
     weights: dict[str, Check] = {"weights": _numbers(_weights_each(head))}
-    fields: dict[str, Check] = {"feature": words(10_000), **{key: NUMBERS[key] for key in _numbers_of(head)}} | weights
+    fields = {key: NUMBERS[key] for key in _numbers_of(head)}
     if "similar_means" in head:
         fields["similar"] = _packed_numbers(len(head["similar_means"]))
-    features, extras = dict[str, Row](), list[Row]()
+    features = _Lines("feature", head["features"], fields | weights)
+    if vectors:
+        others = _Lines("vector", vectors.get("embedding", vectors)["width"], {"mean": number} | weights)
+    else:
+        others = _Lines("wave", 2 * fourier.WAVES if "fourier" in head else 0, weights)
     for at, line in entries:
-        if extra and extra in line:
-            place = whole(len(extras) + 1, len(extras) + 1)
-            extra_fields = {extra: place} | ({"mean": number} if vectors else {}) | weights
-            extras.append(checked(line, extra_fields, at, "vector" if vectors else "wave of this model"))
-            continue
-        checked(line, fields, at, "feature of this model")
-        if line["feature"] in features:
-            raise JsonLinesError(f"line {at} names the feature {line['feature'][:40]} again.")
-        features[line["feature"]] = line
-    width = vectors.get("embedding", vectors).get("width", 0)
-    n_extras = 2 * fourier.WAVES if extra == "wave" else width
-    for part, count, kind in ((features, head["features"], "features"), (extras, n_extras, f"{extra}s")):
-        if len(part) != count:
-            raise JsonLinesError(f"it has {len(part):,} of its {count:,} {kind}: it is cut short or altered.")
-    return features, extras
+        (others if others.kind in line else features).add(line, at)
+    features.check_whole()
+    others.check_whole()
+    return features, others

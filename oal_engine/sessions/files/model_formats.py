@@ -1,9 +1,7 @@
-"""Write a model in the formats of other programs: skops (for scikit-learn) and ONNX."""
+"""Write a model in the format of another program: skops, for scikit-learn."""
 
 import io
-import json
 from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any, BinaryIO
 from zipfile import ZIP_DEFLATED
@@ -16,7 +14,6 @@ from ..model import Model, ModelError
 from . import model_file
 
 SAME_TOKENS = {vectorizer.TOKENIZERS[name] for name in ("words", "tweets")}  # scikit-learn finds the same tokens
-OPSET, IR = 17, 8  # ONNX versions that runtimes from 2022 on can read
 
 
 class SavedModel(Model):
@@ -127,86 +124,21 @@ def _line(model: Model) -> tuple[np.ndarray, np.ndarray]:
 
 def _skops(model: Model, file: BinaryIO) -> None:
     learned = estimator(model)
-    with _needed("skops"):
+    try:
         from skops import io as skops
+    except ImportError:
+        raise ModelError("a .skops file needs the package skops: pip install skops.") from None
     file.write(skops.dumps(learned, compression=ZIP_DEFLATED))
 
 
-def _onnx(model: Model, file: BinaryIO) -> None:
-    """Write a model of plain numbers as an ONNX graph from rows to labels, decision values and, if it has them,
-    probabilities."""
-    if not model.is_plain:
-        features = "texts" if model.text else "waves" if "fourier" in model.head else "columns of words"
-        raise ModelError(f"ONNX is for models of plain numbers. The model of {model.head['session']} has {features}.")
-    with _needed("onnx"):
-        from onnx import TensorProto, checker, helper, numpy_helper
-    nodes, constants = list[Any](), list[Any]()
-
-    def node(operation: str, *inputs: str | np.ndarray, result: str = "", **attributes: Any) -> str:
-        """Add an operation to the graph, and return the name of its result. inputs: names of results, or constants."""
-        names = list[str]()
-        for each in inputs:
-            if isinstance(each, np.ndarray):
-                constants.append(numpy_helper.from_array(each, each := f"constant {len(constants)}"))
-            names.append(each)
-        result = result or f"result {len(nodes)}"
-        nodes.append(helper.make_node(operation, names, [result], **attributes))
-        return result
-
-    rows, across, zero, one = "rows", np.array([1]), np.array(0.0), np.array(1.0)
-    if model.head["scaling"] == "standardize+l2":
-        rows = node("Div", node("Sub", rows, model.numbers["mean"]), model.numbers["deviation"])
-    if model.head["scaling"] != "none":
-        length = node("Sqrt", node("ReduceSum", node("Mul", rows, rows), across))
-        rows = node("Div", rows, node("Where", node("Greater", length, zero), length, one))
-    weights, offsets = _line(model)
-    decisions, names = node("Add", node("MatMul", rows, weights), offsets), model.classes_.astype(object)
-    if offsets.size == 1:
-        flat = node("Squeeze", decisions, across, result="decisions")
-        above = "Greater" if model.multiclass else "GreaterOrEqual"
-        place = node("Cast", node(above, flat, zero), to=TensorProto.INT64)
-    else:
-        place = node("ArgMax", node("Identity", decisions, result="decisions"), axis=1, keepdims=0)
-    node("Gather", names, place, result="labels")
-    tensor = helper.make_tensor_value_info
-    outputs = [
-        tensor("labels", TensorProto.STRING, ["n"]),
-        tensor("decisions", TensorProto.DOUBLE, ["n"] if offsets.size == 1 else ["n", offsets.size]),
-    ]
-    if _has_probabilities(model):
-        odds = (np.array(number) for number in _log_odds(model))
-        chances = node("Sigmoid", node("Add", node("Mul", decisions, next(odds)), next(odds)))
-        node("Concat", node("Sub", one, chances), chances, result="probabilities", axis=1)
-        outputs.append(tensor("probabilities", TensorProto.DOUBLE, ["n", 2]))
-    inputs = [tensor("rows", TensorProto.DOUBLE, ["n", len(model.names)])]
-    graph = helper.make_graph(nodes, "model", inputs, outputs, constants)
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR)
-    about = {"session": model.head["session"], "columns": json.dumps(model.names), "classes": json.dumps([*names])}
-    helper.set_model_props(proto, about)
-    checker.check_model(proto, full_check=True)
-    file.write(proto.SerializeToString())
-
-
-@contextmanager
-def _needed(package: str) -> Iterator[None]:
-    """Turn a failed import of a package into a ModelError with the command that installs the package."""
-    try:
-        yield
-    except ImportError:
-        raise ModelError(f"a .{package} file needs the package {package}: pip install {package}.") from None
-
-
-PACKAGES = ("skops", "onnx")  # packages that the formats of the same name need
 # The only list of model formats
 FORMATS = {
     "json.gz": Format((".json.gz", ".gz"), model_file.write, "JSON lines, compressed: for the command predict", True),
     "json": Format((".json", ".jsonl"), model_file.write_plain, "JSON lines: terms and weights for any language"),
     "skops": Format((".skops",), _skops, "skops: for scikit-learn", True),
-    "onnx": Format((".onnx",), _onnx, "ONNX: numbers alone, for runtimes in any language", True),
 }
 
 
-def is_offered(kind: str, of_texts: bool) -> bool:
-    """Tell whether to offer a format for a model of texts or of numbers: its package must be installed, and ONNX is for
-    numbers."""
-    return not (kind == "onnx" and of_texts) and (kind not in PACKAGES or find_spec(kind) is not None)
+def offered() -> dict[str, Format]:
+    """Return the formats whose package is installed."""
+    return {kind: each for kind, each in FORMATS.items() if kind != "skops" or find_spec("skops")}
