@@ -29,14 +29,14 @@ def labeled_dataset(store: Store, session: int, question: str | None = None, own
     stored = store.items(data.id, positions.tolist(), texts=True)
     cells = [stored[item] for item in positions.tolist()]
     is_text = data.vocabulary is not None
-    taken = rows.take(data.rows, positions)
+    chosen_rows = rows.take(data.rows, positions)
     items = reading.Items(
         [cell["id"] for cell in cells], [cell["text"] for cell in cells] if is_text else None,
-        None if is_text else rows.matrix(taken), data.feature_names, [run.names[label] for label in y.tolist()], y, {},
-        tuple(settings.classes or ()),
+        None if is_text else rows.matrix(chosen_rows), data.feature_names, [run.names[each] for each in y.tolist()],
+        y, {}, tuple(settings.classes or ()),
     )  # fmt: skip
     table = datasets.FeatureTable(
-        taken, y, items, data.vocabulary, data.scaling, items.classes, data.projection, data.embedding
+        chosen_rows, y, items, data.vocabulary, data.scaling, items.classes, data.projection, data.embedding
     )
     datasets.add(store, name, table, data.record["source"], owner=owner)
     return name

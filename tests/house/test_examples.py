@@ -27,7 +27,6 @@ NOT_RUN = {  # a word of a command, and why the command is not run
     **dict.fromkeys(("fractions", "ratios", "budgets", "surface", "speed"), "the result of a comparison over DATA"),
     "tcp://10.0.0.5:8786": "a cluster: tests/experiments/test_dask.py starts one",
     "tls://10.0.0.5:8786": "a cluster: tests/experiments/test_dask.py starts one",
-    "follow": "a broker: tests/datasets/test_follow.py starts each of them",
     "/data/backup": "a container: tests/house/test_deploying.py starts it where there is an engine",
     "studio.backups/2026-11-22T14-00-00Z-17": "a backup of that time: test_kept_backups.py restores others",
 }
