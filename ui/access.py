@@ -230,7 +230,7 @@ def _entries(access: dict[str, Any], name: str) -> tuple[str, ...]:
     for nth, entry in enumerate(entries, 1):  # the message does not quote the entry: every visitor can read it
         if not isinstance(entry, str) or not (entry == "*" or re.fullmatch(r"[^@\s*]*@[^@\s*]+", entry.strip())):
             raise Closed(f'{name} in [access] must hold e-mail addresses, "@domains" or "*". Entry {nth} is not valid.')
-    return tuple(address(entry) for entry in entries)
+    return tuple(address(entry.strip()) for entry in entries)
 
 
 def _listed(mail: str, entries: tuple[str, ...]) -> bool:

@@ -11,6 +11,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from oal_engine.datasets import sweep
+from oal_engine.output.jsonlines import UNWRITABLE
 from oal_engine.sessions.log import unseen
 from oal_engine.sessions.settings import SessionError, Settings
 from oal_engine.store import RESTORABLE, Row, StorageError, Store, StoreError
@@ -183,7 +184,7 @@ def who_labels() -> tuple[str, bool]:
     if "annotator" not in st.session_state:
         cookie = st.context.cookies.get(COOKIE)
         remembered = unquote(cookie) if isinstance(cookie, str) else ""  # in tests it is not a string
-        st.session_state["annotator"] = st.query_params.get("annotator", remembered)[:80]
+        st.session_state["annotator"] = UNWRITABLE.sub("", st.query_params.get("annotator", remembered))[:80]
     return st.session_state["annotator"], False
 
 
@@ -198,7 +199,8 @@ def _who() -> None:
         if logged_in():
             st.button("Log out", on_click=st.logout)
         else:
-            typed = st.text_input("Your name", name, max_chars=80, help="Stored with each label you give.").strip()
+            typed = st.text_input("Your name", name, max_chars=80, help="Stored with each label you give.")
+            typed = UNWRITABLE.sub("", typed).strip()
             if typed != name:
                 _pass_on(name, typed)
                 st.session_state["annotator"] = typed

@@ -17,6 +17,7 @@ import numpy as np
 
 from ..kernel import rows
 from ..kernel.rows import Matrix
+from ..store.fields import LONGEST_TITLE, is_title, problem
 from . import reading, row_files
 from .features import duplicates, embeddings, numbers, scripts
 from .features.table import FeatureTable, file_table, phase_progress
@@ -75,6 +76,8 @@ def _checked_name(store: Store, name: str) -> str:
     name = name.strip()
     if not name:
         raise reading.DataError("a data set needs a name.")
+    if wrong := problem({"name": name}, {"name": is_title}):
+        raise reading.DataError(f"the name of a data set must have {LONGEST_TITLE} characters at most: {wrong}.")
     if store.one("SELECT 1 FROM datasets WHERE name = ?", name):
         raise reading.DataError(f"a data set named {name} exists already. Choose another name.")
     return name

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..kernel import rows, stream
 from ..kernel.rows import Rows
+from ..store.fields import LONGEST_TEXT
 from .features.table import FeatureTable
 from .reading.parsed import name_list, plural
 from .reading.sources import DataError
@@ -24,7 +25,7 @@ COMMA = re.compile("[,;、，،]")
 PHRASE_WORDS, PHRASE_CHARACTERS = 3, 30  # with longer parts, a line is an example text
 WORD, SENTENCE, NEGATION = re.compile(r"[^\W\d_]{3,}"), re.compile(r"[.;!?\n]"), re.compile(r"\b(not|no)\b")
 COMMON, MOST_SUGGESTED = 0.1, 3  # words in a larger share of the texts say little; most words to suggest
-MOST_TEXTS, LONGEST_TEXT = 100, 20_000  # most example texts, and most characters of each
+MOST_TEXTS = 100  # example texts
 
 
 @dataclass(frozen=True)

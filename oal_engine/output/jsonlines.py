@@ -1,7 +1,9 @@
 """Read untrusted JSON lines files: every line is checked before it is used, and nothing in it is executed."""
 
 import json
+import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from gzip import GzipFile
@@ -9,8 +11,10 @@ from typing import IO, Any, TypeAlias
 
 Check: TypeAlias = Callable[[Any], bool]  # whether a field may hold a value
 
-LONGEST_LINE = 2**20  # characters
+LONGEST_LINE = 2**23  # characters; the prior of a session may have 100 example texts of 20,000 characters
 LONGEST_FILE = 2**28  # characters
+UNWRITABLE = re.compile("[\0\ud800-\udfff]")  # in files and databases: NUL, and half of a surrogate pair
+YEARS = range(1970, 2200)  # that a clock may show
 
 
 class JsonLinesError(ValueError):
@@ -37,8 +41,14 @@ def _object(text: str, at: int) -> dict[str, Any]:
     def refuse(word: str) -> None:
         raise ValueError(f"{word} is not a number")
 
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(record := dict(pairs)) < len(pairs):
+            (twice, _), *_ = Counter(name for name, _ in pairs).most_common(1)
+            raise ValueError(f"it has the key {twice[:80]} twice")
+        return record
+
     try:
-        record = json.loads(text, parse_constant=refuse)
+        record = json.loads(text, parse_constant=refuse, object_pairs_hook=unique)
     except (ValueError, RecursionError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise JsonLinesError(f"line {at} is not a JSON object: {reason}.") from None
@@ -76,20 +86,21 @@ def whole(low: int, high: int = 2**53) -> Check:
 
 def number(value: Any) -> bool:
     """Return whether a value is a finite number."""
-    return type(value) in (int, float) and abs(value) <= sys.float_info.max
+    return isinstance(value, int | float) and type(value) is not bool and abs(value) <= sys.float_info.max
 
 
 def words(longest: int) -> Check:
-    """Return a check that allows text of at most `longest` characters without a NUL."""
-    return lambda value: isinstance(value, str) and len(value) <= longest and "\0" not in value
+    """Return a check that allows text of at most `longest` characters that every file and database can hold."""
+    return lambda value: isinstance(value, str) and len(value) <= longest and not UNWRITABLE.search(value)
 
 
 def time(value: Any) -> bool:
-    """Return whether a value is an ISO 8601 time with a time zone."""
+    """Return whether a value is an ISO 8601 time with a time zone, in a year that a clock may show."""
     try:
-        return words(40)(value) and datetime.fromisoformat(value).tzinfo is not None
+        at = datetime.fromisoformat(value) if words(40)(value) else None
     except ValueError:
         return False
+    return at is not None and at.tzinfo is not None and at.year in YEARS
 
 
 def or_none(check: Check) -> Check:

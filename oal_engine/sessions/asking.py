@@ -8,11 +8,12 @@ after the items that the session began with.
 """
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from math import inf
 from time import monotonic
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +22,20 @@ from ..store import Row, Store, now
 from .decisions import Decisions
 from .fold import Run
 from .leases import Held, Leases
-from .log import Answered, Asked, Entry, Event, Grown, LabelsKnown, Log, StoredQuestion, asks, read_entry, unseen
+from .log import (
+    ANSWERS,
+    Answered,
+    Asked,
+    Entry,
+    Event,
+    Grown,
+    LabelsKnown,
+    Log,
+    StoredQuestion,
+    asks,
+    read_entry,
+    unseen,
+)
 from .settings import FILE, SKIP, KnownLabel, SessionError, Settings, known_labels_of, labels_of_questions, summary
 from .state import Place, State
 
@@ -342,49 +356,52 @@ class Asking(Run):
     # Answers
 
     @contextmanager
-    def _event(self, event: str) -> Iterator[bool]:
-        """Apply an event atomically, in the object and in the database: all of its changes or none. Yield whether the
-        event is new; a repeated one must change nothing."""
+    def _event(self, event: str) -> Iterator[Row | None]:
+        """Apply an event atomically, in the object and in the database: all of its changes or none. Yield the stored
+        event of this id, or None if the event is new; a repeated one must change nothing."""
         with self._lock:
             self.refresh()  # in a transaction of its own: prepared questions stay even if the event fails
             with self._all_or_nothing(), self.store.transaction():
                 self.refresh()
-                new = not self.store.event(event)
-                yield new
-                if new:
+                stored = self.store.event(event)
+                yield stored
+                if not stored:
                     self.version = self.store.count_change(self.id)
+
+    def _check_repeated(self, stored: Row, kinds: Collection[str], content: Mapping[Any, Any]) -> None:
+        """Raise SessionError unless an event that was sent again is the one that is stored under its id.
+
+        kinds: the kinds that it can be stored as. content: its fields; the label of question k of several is field k.
+        """
+        labels = stored["data"].get("labels", ()) if stored["kind"] in (*ANSWERS, "known") else ()
+        known = stored["data"] | dict(enumerate(labels)) | stored
+        same = stored["session"] == self.id and stored["kind"] in kinds
+        if not same or any(known.get(name) != value for name, value in content.items()):
+            raise SessionError("another event has this id already: an event needs an id of its own.")
 
     def _check_label(self, label: object) -> None:
         if label not in (*self.names, SKIP):
             raise SessionError(f"a label must be {', '.join(map(str, self.names))} or 0 (skip). Got {label}.")
 
-    def _parts_of(self, question: int) -> Sequence[Sequence[float]]:
-        """Return [margin, predicted class] for each question that the session asks about an item, as stored when the
-        item was asked about; () if the session asks a single question. question: id of the stored query."""
-        number = self._number_of(question) if self.several else 0
-        if number in self.state.outstanding:
-            return self.state.outstanding[number].parts
-        entry = read_entry(self.store, self.id, question) if self.several else None
-        return entry.parts or () if entry else ()
-
     def _checked(self, answer: int | Iterable[int], question: int) -> tuple[int, tuple[int, ...]]:
         """Check an answer to a stored query. Return its label, and a tuple with a label for each question that the
         session asks about an item (empty if it asks a single one). A question that was not asked about this item must
         have the label SKIP; a question that was added later may have none. question: id of the stored query."""
-        parts, names = self._parts_of(question), self.settings.question_names
+        names = self.settings.question_names
+        parts = self.store.parts_of(self.id, question) if names else []
         if self.several and not parts:
             raise SessionError("this item is not the current question.")
         if not isinstance(answer, Iterable):
             self._check_label(answer)
             if self.settings.audited:  # both deciders are judged by the same answer
-                return answer, (answer,) * len(parts)
+                return int(answer), (int(answer),) * len(parts)
             if parts and answer != SKIP:
                 raise SessionError(
                     f"an answer must have a label for each of {', '.join(names)}, or be 0 (skip). Got {answer}."
                 )
-            return answer, (SKIP,) * len(parts)
+            return int(answer), (SKIP,) * len(parts)
         labels = tuple(answer)
-        if len(labels) not in (len(parts), self.several):
+        if not len(parts) <= len(labels) <= self.several:  # a page may show a question that was added later
             raise SessionError(f"an answer must have {len(parts) or 'one of the'} labels. Got {len(labels)}.")
         for k, label in enumerate(labels):
             self._check_label(label)
@@ -406,11 +423,11 @@ class Asking(Run):
         The answer may be to a question that was only prepared. It counts if the item still waits for an answer.
         Otherwise it is stored as a late answer.
         """
-        with self._event(event) as new:
-            if not new:
-                return
+        with self._event(event) as stored:
             page_question, question = question, self._asked_instead(question)
             label, labels = self._checked(answer, question)
+            if stored:
+                return self._check_repeated(stored, ANSWERS, self._content(question, label, labels))
             data, number = self._data(labels, highlighted), self._number_of(question)
             if number not in self.state.outstanding or self.ended(self.state):
                 own = self._data(labels, None)
@@ -440,6 +457,10 @@ class Asking(Run):
                 self.store.put_digest(self.id, event_number, self.state.digest())
             if self._shared:  # in the same transaction, as each transaction waits for the disk
                 self._lease_more(annotator)
+
+    def _content(self, question: int, label: int, labels: Sequence[int]) -> dict[Any, Any]:
+        """Return the fields of an answer that `_check_repeated` compares."""
+        return {"item": self.store.item_of(self.id, question), "label": label} | dict(enumerate(labels))
 
     def _answer_again(
         self, event: str, question: int, page_question: int, label: int, annotator: str, seconds: float | None,

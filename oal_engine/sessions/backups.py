@@ -28,6 +28,7 @@ from ..output import tables
 from ..store import Row, Store, StoreError
 from ..store.database import BACKUP, check_foreign, number_of
 from . import look_back
+from .remarks import unreadable
 
 DATABASE, ROWS = "studio.db", "studio.rows"
 MEMBER = re.compile(
@@ -53,14 +54,17 @@ class BackupError(ValueError):
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of checking one part of a database. problem: None if the part is sound."""
+    """The result of checking one part of a database. problem: None if the part is sound. remark: a sentence on what is
+    left out of a sound part, or None."""
 
     part: str
     name: str
     problem: str | None
+    remark: str | None = None
 
     def __str__(self) -> str:
-        return f"{self.part} {self.name}: {self.problem or 'sound'}"
+        result = "; ".join(filter(None, (self.problem or "sound", self.remark)))
+        return f"{self.part} {self.name}: {result}"
 
 
 def backup(store: Store, path: Path | str, force: bool = False) -> None:
@@ -278,7 +282,9 @@ def check(store: Store) -> Iterator[Finding]:
         yield Finding("data set", row["name"], problem)
     for row in sorted(store.sessions(), key=itemgetter("id")):
         problem = damaged[row["dataset"]] and "it runs over rows that are damaged"
-        yield Finding("session", f"{row['id']} ({row['name']})", problem or _problem(_verify, store, row["id"]))
+        problem = problem or _problem(_verify, store, row["id"])
+        remark = None if problem else unreadable(store, row["id"])
+        yield Finding("session", f"{row['id']} ({row['name']})", problem, remark)
 
 
 def _check_rows(store: Store, dataset: int) -> None:

@@ -7,13 +7,9 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from ..output.jsonlines import LONGEST_LINE, Check, or_none, whole, words
 from ..store import Row, Store
-from .settings import LONGEST_TAG, MOST_LABELS, MOST_QUESTIONS, SKIP, KnownLabel, SessionError
-
-is_count, is_flag, is_label = whole(0), whole(0, 1), whole(-1, 127)
-LONGEST_ORIGIN = 600  # characters
-is_words, is_nothing = words(LONGEST_LINE), or_none(lambda value: False)
+from ..store.fields import READ, REMARKS, Kinds, event_problem
+from .settings import SKIP, KnownLabel, SessionError
 
 # Events
 
@@ -107,44 +103,18 @@ def asks(parts: Sequence[Sequence[float]], k: int) -> bool:
     return k < len(parts) and parts[k][1] != 0
 
 
-def is_labels(value: Any) -> bool:
-    """Return whether a value is valid as the list of labels for several questions."""
-    return isinstance(value, list) and 2 <= len(value) <= MOST_QUESTIONS and all(map(whole(-1, 1), value))
-
-
 Event = Grown | Asked | Answered | Changed | LabelsKnown | LabelsAdded | QuestionOpened | QuestionClosed
-FIELDS: dict[str, dict[str, Check]] = {  # {kind of event in the log: {field of this kind: check}}
-    "grown": {"rounds": is_count},
-    "asked": {},
-    **{
-        kind: {"question": is_count, "label": is_label, "highlighted": or_none(is_flag), "labels": or_none(is_labels)}
-        for kind in ("answered", "corrected")
-    },
-    **{
-        kind: {"question": is_count, "label": is_label, "labels": or_none(is_labels)}
-        for kind in ("second", "late", "again")
-    },
-    **{kind: {"question": is_count} for kind in ("undone", "withdrawn")},
-    "known": {"item": is_count, "label": is_label, "origin": words(LONGEST_ORIGIN), "labels": or_none(is_labels)},
-    "marked": {"item": is_count, "wrong": is_flag, "trains": is_flag},
-    "added": {"labels": whole(1, MOST_LABELS), "horizon": whole(1)},
-    **{kind: {"part": whole(0, MOST_QUESTIONS - 1)} for kind in ("opened", "closed")},
-    "noted": {"item": is_count, "text": is_words},
-    "tagged": {"item": is_count, "tag": words(LONGEST_TAG), "given": is_flag},
-}
+ANSWERS = ("answered", "corrected", "second", "late", "again")
 # Kinds that a state depends on
 CHANGES = ("corrected", "marked", "known", "added", "opened", "closed")  # the folded kinds that do not run the stream
 FOLDED = ("grown", "asked", "answered", "undone", *CHANGES)
 
 
-def checked_event(row: Row) -> Row:
+def checked_event(row: Row, kinds: Kinds = READ) -> Row:
     """Check a row of the log and return it. Raise SessionError if a field is missing or invalid, or does not belong to
-    this kind of event."""
-    fields = dict.fromkeys(row["data"], is_nothing) | FIELDS.get(row["kind"], {"kind": is_nothing})
-    for name, allowed in fields.items():
-        value = row[name] if name in row else row["data"].get(name)
-        if not allowed(value):
-            raise SessionError(f"event {row['number']:,} of the log is not valid: {name} cannot be {value!r:.80}.")
+    this kind of event. kinds: the checks; by default those of the fields that a state depends on."""
+    if problem := event_problem(row, kinds):
+        raise SessionError(f"event {row['number']:,} of the log is not valid: {problem}.")
     return row
 
 
@@ -369,7 +339,8 @@ class Log:
         with store.snapshot():
             entries, digests = read_entries(store, session), store.digests(session)
             stored, version = store.events(session), store.log_version(session)
-        rows = [row for row in map(checked_event, stored) if row["kind"] in FOLDED]
+        checked = (checked_event(row) for row in stored if row["kind"] not in REMARKS)
+        rows = [row for row in checked if row["kind"] in FOLDED]
         numbers = {entry.id: entry.number for entry in entries}
         events = [*_merged((row["number"], event) for row in lasting(rows) if (event := typed(row, numbers)))]
         grown = max((row["data"]["rounds"] for row in rows if row["kind"] == "grown"), default=0)

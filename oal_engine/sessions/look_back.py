@@ -17,6 +17,7 @@ from .decisions import Decisions
 from .fold import LogMismatch, Run
 from .insights import top_terms
 from .log import Answered, Changed, Entry, LabelsKnown, Log, QuestionClosed, QuestionOpened
+from .remarks import unreadable
 from .settings import Settings
 from .state import ALL_ROUNDS, Place, Progress, State
 
@@ -70,7 +71,8 @@ class Report:
 
     questions, answers, digests: how many were reproduced. number, round, sentence: number of the question, round (from
     1) and description of the first difference, or None. recorded, found: facts of that question in the log and in this
-    run. foreign: a sentence on an answer that cannot belong to this session, or None.
+    run. foreign: a sentence on an answer that cannot belong to this session, or None. unreadable: a sentence on notes
+    and tags that are left out, or None.
     """
 
     session: int
@@ -86,6 +88,7 @@ class Report:
     recorded: Row | None = None
     found: Row | None = None
     foreign: str | None = None
+    unreadable: str | None = None
 
     @property
     def verified(self) -> bool:
@@ -102,6 +105,7 @@ class Report:
         questions, answers, digests = (f"{count:,} {name}{'s' * (count != 1)}" for name, count in parts.items())
         reproduced = f"{questions}, {answers} and {digests} were reproduced"
         versions = f"It was made with engine {self.engine_then} and is checked with {self.engine_now}."
+        versions = " ".join(filter(None, (versions, self.unreadable)))
         if self.verified:
             how = "bit for bit" if self.engine_then == self.engine_now else "to rounding"
             return f"Verified {how}: {reproduced}. {versions}"
@@ -323,7 +327,7 @@ class Trace(LoggedRun):
         settings, mismatch = self.settings, self.mismatch
         report = Report(
             self.id, settings.name, len(self.log), self.answers, self.digests, settings.engine, __version__,
-            foreign=_foreign(self.store.foreign_answers(self.id)),
+            foreign=_foreign(self.store.foreign_answers(self.id)), unreadable=unreadable(self.store, self.id),
         )  # fmt: skip
         if not mismatch:
             return report

@@ -3,6 +3,7 @@
 from threading import Lock
 
 from ..store import Store
+from ..store.fields import READ, REMARKS, event_problem
 
 
 class Remarks:
@@ -28,12 +29,21 @@ class Remarks:
             self._read_on()
             return self._tags
 
+    @property
+    def tags_ever(self) -> set[str]:
+        """All tags that the log names."""
+        with self._lock:
+            self._read_on()
+            return {tag for _, tag in self._given}
+
     def _read_on(self) -> None:
-        events = self._store.events(self._session, "noted", "tagged", after=self._number)
+        events = self._store.events(self._session, *REMARKS, after=self._number)
         if not events:
             return
         for row in events:
             item, data = row["item"], row["data"]
+            if event_problem(row, READ):
+                continue
             if row["kind"] == "noted":
                 self._texts[item] = data["text"]
             else:
@@ -44,3 +54,13 @@ class Remarks:
         for (item, tag), is_set in self._given.items():
             if is_set:
                 self._tags.setdefault(item, []).append(tag)
+
+
+def unreadable(store: Store, session: int) -> str | None:
+    """Say which notes and tags of a session cannot be read and are left out; None if there are none."""
+    problems = {row["number"]: event_problem(row, READ) for row in store.events(session, *REMARKS)}
+    wrong = [f"event {number:,}: {problem}" for number, problem in problems.items() if problem]
+    if not wrong:
+        return None
+    more = f", and {len(wrong) - 5:,} more" if len(wrong) > 5 else ""
+    return f"Notes and tags that cannot be read are left out ({'; '.join(wrong[:5])}{more})."

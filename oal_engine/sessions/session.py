@@ -14,9 +14,11 @@ import numpy as np
 from ..kernel import rows
 from ..kernel.learners import weights
 from ..store import Row, Store
+from ..store.fields import MOST_LABELS, MOST_TAGS_EVER
 from .asking import Asking
 from .fold import padded
 from .log import (
+    ANSWERS,
     Changed,
     Corrected,
     Entry,
@@ -28,7 +30,7 @@ from .log import (
     read_entries,
 )
 from .remarks import Remarks
-from .settings import MOST_LABELS, SKIP, KnownLabel, SessionError, checked_questions, seeded, summary, whole
+from .settings import SKIP, KnownLabel, SessionError, checked_questions, seeded, summary, whole
 
 
 class OthersAnsweredError(SessionError):
@@ -46,14 +48,15 @@ class Session(Asking):
         """Take back the last answer, which must be the answer to `question`, or the annotator's opinion on `question`
         if that was their last answer. A repeated event changes nothing. In a shared session, raise OthersAnsweredError
         if others have answered since, or have a question that was asked since."""
-        with self._event(event) as new:
-            if not new:
-                return
+        with self._event(event) as stored:
+            if stored:
+                return self._check_repeated(stored, ("undone", "withdrawn"), {"question": question})
             if self._last_opinion.get(annotator) == question and self._undo_further_answer(event, question, annotator):
                 return
-            if self._shared and (question != self.previous or not self._can_undo_shared()):
+            is_last = question == self.previous
+            if self._shared and question in self._ids and not (is_last and self._can_undo_shared()):
                 raise OthersAnsweredError("others have answered since. Correct the answer in the history.")
-            if question != self.previous:
+            if not is_last:
                 raise SessionError("only the last answer can be taken back.")
             who = self._by[question]
             self.store.withdraw(self.id, question, who)  # their opinion was about the label that is taken back
@@ -104,11 +107,11 @@ class Session(Asking):
         The past of the stream stays: the questions, their chances, and the pushed items. The learner is retrained on
         the current answers and continues from there.
         """
-        if name is not None:
-            self.settings.place_of(name)
-        with self._event(event) as new:
-            if not new:
-                return
+        part = None if name is None else self.settings.place_of(name)
+        with self._event(event) as stored:
+            if stored:
+                own = None if name else self._content(question, *self._checked(answer, question))
+                return self._check_repeated(stored, ANSWERS, own or {"question": question, part: answer})
             if question not in self._ids:
                 raise SessionError("only an item that was answered can be corrected.")
             number = self._number_of(question)
@@ -147,9 +150,10 @@ class Session(Asking):
 
         Earlier items have no answer to it. guidelines, parent, seeds: as for a question in `Options`.
         """
-        with self._event(event) as new:
-            if not new:
-                return
+        with self._event(event) as stored:
+            if stored:
+                part = self.settings.place_of(" ".join(name.split()))
+                return self._check_repeated(stored, ("opened",), {"part": part})
             self._check_several("added")
             own = {"name": name, "guidelines": guidelines, "parent": parent} | seeds
             added, prior = seeded(self.dataset, checked_questions([*self.settings.plain_questions, own])[-1])
@@ -163,11 +167,11 @@ class Session(Asking):
     def close_question(self, event: str, name: str, annotator: str = "") -> None:
         """Close a question and all questions that need a yes to it: they are not asked about later items. Their answers
         and models stay. A repeated event changes nothing."""
-        with self._event(event) as new:
-            if not new:
-                return
+        with self._event(event) as stored:
             self._check_several("closed")
             part = self.settings.place_of(name)
+            if stored:
+                return self._check_repeated(stored, ("closed",), {"part": part})
             if not self.is_asked(name):
                 raise SessionError(f"the question {name} is closed already.")
             children = [k for k in self.state.open if self.settings.parents[k] == part]
@@ -218,9 +222,9 @@ class Session(Asking):
         horizon: last round that the labels are planned for (None: as before, but at least the end of the stream).
         """
         labels = whole(labels, "labels", 1, MOST_LABELS)
-        with self._event(event) as new:
-            if not new:
-                return
+        with self._event(event) as stored:
+            if stored:
+                return self._check_repeated(stored, ("added",), {"labels": labels})
             if horizon is None and self.askable and self.room < 1:
                 raise SessionError("the budget has a label for every item left: no label is added.")
             left = self.askable
@@ -242,9 +246,9 @@ class Session(Asking):
         trains: whether the item is learned as a negative, which costs a label.
         """
         self.state.only()
-        with self._event(event) as new:
-            if not new:
-                return
+        with self._event(event) as stored:
+            if stored:
+                return self._check_repeated(stored, ("marked",), {"item": item, "wrong": int(wrong)})
             _, predicted, asked = self._decisions.passed
             passed = np.flatnonzero(self.order[: predicted.size] == item)
             if not passed.size or asked[passed[0]]:
@@ -280,8 +284,10 @@ class Session(Asking):
         for item, label in labels.items():
             self._check_item("a known label", item)
             self._check_label(label)
-        with self._event(event) as new:
-            if not new:
+        with self._event(event) as stored:
+            if stored:
+                field = "label" if part is None else part
+                self._check_repeated(stored, ("known",), {field: labels.get(stored["item"])})
                 return []
             known_labels, refused, own = self.store.known_labels(self.id), list[int](), list[KnownLabel]()
             answered = {lesson.item: lesson.labels for lesson in self.state.lessons if not lesson.is_known}
@@ -335,8 +341,9 @@ class Session(Asking):
     def _annotate(self, event: str, kind: str, item: int, annotator: str, **data: str | int) -> None:
         """Store a note or a tag on an item. A repeated event changes nothing."""
         with self.store.transaction():
-            if not self.store.event(event):
-                self.store.put_event(self.id, kind, event, annotator, item=item, data=data)
+            if stored := self.store.event(event):
+                return self._check_repeated(stored, (kind,), {"item": item} | data)
+            self.store.put_event(self.id, kind, event, annotator, item=item, data=data)
 
     def _check_item(self, what: str, item: int) -> None:
         if not 0 <= item < rows.length(self.dataset.rows):
@@ -353,6 +360,8 @@ class Session(Asking):
         names = self.store.session(self.id)["tags"] or []
         if on and tag not in names:
             raise SessionError(f"a tag must be a tag of the session: {', '.join(names) or 'none'}. Got {tag}.")
+        if tag not in (ever := self._remarks.tags_ever) and len(ever) >= MOST_TAGS_EVER:
+            raise SessionError(f"a session can have {MOST_TAGS_EVER:,} different tags over time. Got one more: {tag}.")
         self._annotate(event, "tagged", item, annotator, tag=tag, given=int(on))
 
     @property

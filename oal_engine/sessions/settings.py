@@ -22,17 +22,14 @@ from ..kernel.parameters import Values
 from ..kernel.query_rules import leaves_out
 from ..output.tables import SKIPPED
 from ..store import Row, Store
+from ..store.fields import LONGEST_NAME, LONGEST_TAG, MOST_QUESTIONS, MOST_TAGS, OF_A_QUESTION, SETTINGS
 
 POSITIVE, NEGATIVE, SKIP = 1, -1, 0
 MOST_CLASSES = 127
-MOST_LABELS = 10**9  # that can be added at once
 FILE = "file"  # origin of known labels: the file of the data set
 MOST_KNOWN = 100_000  # labels that a session can begin with: it learns them again whenever it is opened
 NEEDS = f"needs {{}}, which OAL Studio {__version__} does not have"
 EXACT_ENGINES = "0.2.0", __version__  # their logs are reproduced bit for bit; logs of others to rounding
-MOST_TAGS, LONGEST_TAG = 20, 60  # tags of a session, and characters of a tag
-MOST_QUESTIONS, LONGEST_NAME = 26, 60  # questions about each item, and characters of the name of one
-OF_A_QUESTION = "name", "guidelines", "parent"
 SEEDS = "seed_words", "seed_items", "seed_texts"
 SOME, NONE = "some", "none"  # the classes of a whole answer to several questions: with and without a yes
 
@@ -387,7 +384,10 @@ def create(
     }  # fmt: skip
     for key in ("weights", *SEEDS, "known_labels", "column", "cut", "others"):
         del values[key]
-    return store.add_session(values, priors, begin_with.labels, begin_with.origin)
+    with store.transaction():
+        session = store.add_session(values, priors, begin_with.labels, begin_with.origin)
+        store.check_settings(session, values.keys() & SETTINGS.keys())
+    return session
 
 
 def session_labels(

@@ -12,6 +12,7 @@ from ..places import database_path
 from .comparisons import Comparisons
 from .database import ConflictError, Row, StorageError, StoreError
 from .datasets import DataSets
+from .fields import REMARKS
 from .log import History
 from .sessions import ADDRESS, RESTORABLE, ROLES, Sessions, address, digest_of
 from .tables import JSON, decoded, now
@@ -60,6 +61,7 @@ class Store(DataSets, Sessions, Comparisons):
         for row in self.query(
             "SELECT session, number, data FROM events"
             " WHERE CASE WHEN json_valid(data) THEN json_type(data) != 'object' ELSE data IS NOT NULL END"
+            f" AND kind NOT IN {REMARKS}"
         ):
             yield f"event {row['number']:,} of session {row['session']}: data cannot be {row['data'][:40]!r}"
         for table in ("datasets", "sessions", "comparisons", "annotators"):

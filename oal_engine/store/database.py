@@ -175,11 +175,13 @@ class Database:
         """Raise every error of SQLite as a StoreError in one sentence."""
         try:
             yield
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeEncodeError) as error:
             raise self._in_words(error) from error
 
-    def _in_words(self, error: sqlite3.Error) -> StoreError:
-        """Convert an error of SQLite into a StoreError in one sentence."""
+    def _in_words(self, error: sqlite3.Error | UnicodeEncodeError) -> StoreError:
+        """Convert an error of SQLite, or of a text that it cannot hold, into a StoreError in one sentence."""
+        if isinstance(error, UnicodeEncodeError):
+            return StoreError(f"a text cannot have the character U+{ord(error.object[error.start]):04X}.")
         if isinstance(error, sqlite3.IntegrityError):
             return ConflictError(f"{self.path} cannot store this, as it violates a constraint ({error}).")
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # without the details of an extended code
@@ -336,7 +338,7 @@ class Database:
                 return _rows(own.execute(sql, values))
             with self._reader() as reader:
                 return _rows(reader.execute(sql, values))
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeEncodeError) as error:
             raise self._in_words(error) from error
 
     def one(self, sql: str, *values: object) -> Row | None:

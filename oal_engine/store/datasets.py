@@ -45,7 +45,7 @@ class DataSets(Tables):
         items: (id, text, label, y). vocabulary: (term, document frequency). words: number of words in the items, and
         how many of them are new. firsts, details: see `put_firsts` and `put_details`.
         """
-        owner = {"owner": address(values["owner"])} if "owner" in values else {}
+        owner = {"owner": address(values["owner"].strip())} if "owner" in values else {}
         dataset = self._add("datasets", values | owner)
         if words:
             self.put_batch(dataset, 0, values["items"], words)

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from .database import Row, StoreError, writes
+from . import fields
+from .database import Row, StorageError, StoreError, writes
 from .migrations import LABELS, OPINIONS
 from .tables import Tables, decoded, from_json, now
 
@@ -14,9 +15,26 @@ from .tables import Tables, decoded, from_json, now
 OF_PARTS = ", standing.data ->> '$.labels' AS labels, answered.data ->> '$.labels' AS firsts"
 
 
+def _of_event(row: Row) -> Row:
+    """Decode the JSON field of an event. A note or tag whose field is damaged gets an empty one, which no check
+    allows: it closes no session."""
+    try:
+        return row | {"data": (row["data"] and from_json(row["data"], "data")) or {}}
+    except StorageError:
+        if row["kind"] not in fields.REMARKS:
+            raise
+        return row | {"data": {}}
+
+
 def _of_parts(row: Row) -> Row:
     """Decode the JSON fields of a question, if the session asks several questions: parts, labels, firsts."""
     return decoded(row, *(row.keys() & {"parts", "labels", "firsts"})) if row["parts"] else row
+
+
+def _check_event(row: Row) -> None:
+    """Raise StoreError if an event could not be read again."""
+    if problem := fields.event_problem(row):
+        raise StoreError(f"an event cannot be stored ({row['kind']}): {problem}.")
 
 
 class History(NamedTuple):
@@ -59,9 +77,7 @@ class Log(Tables):
         some = f" AND kind IN ({', '.join('?' * len(kinds))})" if kinds else ""
         since = f"SELECT * FROM {table} WHERE session = ? AND number > ?{some} ORDER BY number"
         rows = self.query(since, session, after, *kinds)
-        for row in rows:
-            row["data"] = (row["data"] and from_json(row["data"], "data")) or {}
-        return rows
+        return [*map(_of_event, rows)]
 
     @writes
     def put_event(
@@ -69,14 +85,16 @@ class Log(Tables):
         item: int | None = None, label: int | None = None, seconds: float | None = None, data: Row | None = None,
     ) -> int:  # fmt: skip
         """Append an event to the log of a session, and update the labels and opinions that are derived from the log.
-        Return the number of the event."""
+        Return the number of the event. Raise StoreError if a field has a value that could not be read again."""
         if question is not None:
             self._check_question(session, question)
         number = self.number("SELECT coalesce(max(number), 0) + 1 FROM events WHERE session = ?", session)
-        self._put_event({
+        row = {
             "session": session, "number": number, "id": id, "kind": kind, "at": now(), "annotator": annotator,
             "question": question, "item": item, "label": label, "seconds": seconds, "data": data,
-        })  # fmt: skip
+        }  # fmt: skip
+        _check_event(row)
+        self._put_event(row)
         for table, (select, kinds) in self.DERIVED.items():
             if kind in kinds:
                 self.db.execute(f"DELETE FROM {table} WHERE question = ?", [question])
@@ -96,6 +114,9 @@ class Log(Tables):
         label for each question if the session asks several about each item, else none. origin: where the labels come
         from, such as "file". id: the event id with which a page sent the labels; the first label's event gets it."""
         number, at = self.number("SELECT coalesce(max(number), 0) FROM events WHERE session = ?", session), now()
+        _check_event({
+            "id": id, "kind": "known", "at": at, "annotator": by, "item": 0, "label": 0, "data": {"origin": origin}
+        })  # fmt: skip
 
         def row(place: int, item: int, label: int, own: Sequence[int]) -> tuple[Any, ...]:
             data = json.dumps({"origin": origin} | ({"labels": own} if own else {}), ensure_ascii=False)
@@ -227,8 +248,18 @@ class Log(Tables):
         return self.number("SELECT count(*) FROM questions WHERE session = ? AND number IS NOT NULL", session)
 
     def event(self, id: str) -> Row | None:
-        """Return the event that a page sent under an id, or None."""
-        return self.one("SELECT * FROM events WHERE id = ?", id)
+        """Return the event that a page sent under an id, as `events` does, with its item; None if there is none."""
+        row = self.one(
+            "SELECT events.*, coalesce(events.item, questions.item) AS item FROM events"
+            " LEFT JOIN questions ON questions.id = question WHERE events.id = ?",
+            id,
+        )
+        return row and _of_event(row)
+
+    def parts_of(self, session: int, question: int) -> list[list[float]]:
+        """Return [margin, predicted class] of each of several questions in a stored question; [] if there is one."""
+        row = self.one("SELECT parts FROM questions WHERE session = ? AND id = ?", session, question)
+        return (row and row["parts"] and from_json(row["parts"], "parts")) or []
 
     # A browser sends ids of questions, which are unique over all sessions. Every statement about a question also takes
     # the session, so that it cannot reach a question of another session.

@@ -2,25 +2,27 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
 from hashlib import sha256
 from secrets import token_urlsafe
 
+from ..output.jsonlines import LONGEST_LINE, words
 from .database import Row, StoreError, writes
+from .fields import CHANGING, LONGEST_ANNOTATOR, SETTINGS, problem
 from .log import Log
-from .tables import decoded, now
+from .tables import JSON, decoded, now
 
-ADDRESS = re.compile(r"[^@\s]+@[^@\s]+")  # an e-mail address
+ADDRESS = re.compile(r"[^@\s\0]+@[^@\s\0]+")  # an e-mail address
 ROLES = ("reader", "annotator", "owner")  # in a session; each has the rights of the roles before it
 RESTORABLE = timedelta(days=30)  # period in which a removed session can be restored
 CONFIRMED = timedelta(days=7)  # least time from the server start that finds a session overdue to the one that erases it
 
 
 def address(mail: str) -> str:
-    """Normalize an e-mail address for storage and comparison: strip it and lowercase ASCII letters only. Lowercasing
-    the Kelvin sign, for instance, would turn it into the letter of another address."""
-    return "".join(letter.lower() if letter.isascii() else letter for letter in mail.strip())
+    """Normalize an e-mail address for storage and comparison: lowercase ASCII letters only. Lowercasing the Kelvin
+    sign, for instance, would turn it into the letter of another address. Blanks around it stay: it is none then."""
+    return "".join(letter.lower() if letter.isascii() else letter for letter in mail)
 
 
 def digest_of(secret: str) -> str:
@@ -99,8 +101,18 @@ class Sessions(Log):
 
     @writes
     def update_session(self, session: int, values: Row) -> None:
-        """Update columns of a session, {column: value}."""
+        """Update columns of a session, {column: value}. Raise StoreError if they could not be read again."""
         self.db.table("sessions").update(session, values)
+        self.check_settings(session, values.keys() & CHANGING)
+
+    def check_settings(self, session: int, names: Collection[str]) -> None:
+        """Raise StoreError if these settings of a session could not be published and read again."""
+        row, *_ = self.query("SELECT * FROM sessions WHERE id = ?", session)
+        settings = decoded(row, *(JSON.keys() & {*names}))
+        if wrong := problem(settings, {name: SETTINGS[name] for name in names}):
+            raise StoreError(f"the settings of a session are not valid: {wrong}.")
+        if (length := len(json.dumps(settings, ensure_ascii=False))) > (most := LONGEST_LINE // 2):
+            raise StoreError(f"the settings of a session have {most:,} characters at most. Got {length:,}.")
 
     # Removed sessions, and roles
 
@@ -150,7 +162,7 @@ class Sessions(Log):
     def put_role(self, session: int, mail: str, role: str | None, by: str = "") -> None:
         """Set the role of an e-mail address in a session (owner, annotator or reader), or end its role (None). Raise
         StoreError if the address is invalid, or if a session would lose its last owner."""
-        mail = address(mail)
+        mail = address(mail.strip())  # people may type blanks around it; a log-in may not have them
         if not ADDRESS.fullmatch(mail):
             raise StoreError(f"an e-mail address must look like anna@example.org. Got {mail or 'nothing'}.")
         owner = self._owner(session)
@@ -204,6 +216,8 @@ class Sessions(Log):
         Return the number of the token, and its secret text, which is not stored."""
         if role not in ROLES:
             raise StoreError(f"a role must be {', '.join(ROLES)}. Got {role}.")
+        if not words(LONGEST_ANNOTATOR)(annotator):
+            raise StoreError(f"the annotator of a token needs a name of {LONGEST_ANNOTATOR} characters at most.")
         self.session(session)  # raises if it does not exist
         secret, id = token_urlsafe(32), self.number("SELECT coalesce(max(id), 0) + 1 FROM tokens")
         self._insert("tokens", {

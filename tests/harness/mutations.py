@@ -20,10 +20,11 @@ from oal_engine import datasets
 from oal_engine.datasets.reading import Columns, Items, read
 from oal_engine.sessions import look_back, model
 from oal_engine.sessions.files import bundle, model_file
+from oal_engine.sessions.session import Session
 from oal_engine.store import Store
 from tests.harness import shapes
 from tests.harness.files import OHSUMED, PACK, arrays, named, zipped
-from tests.harness.sessions import database, erase, labelled, text_of
+from tests.harness.sessions import EVENTS, begin, database, erase, give, labelled, text_of
 
 SECONDS = 5.0  # limit of processor time for reading a file of a few kilobytes
 MEMORY = 2 * 2**30  # limit of memory, in bytes, that reading may map in addition to the process's own
@@ -176,15 +177,29 @@ def _workbook(name, folder):
 
 def _session(name, folder):
     store = database(folder / "bundles.db", "sparse")
-    sessions = [labelled(store)[0].id, labelled(store, "classes", "MPAA-I")[0].id]
-    files = [text_of(store, session).encode() for session in sessions]
-    for session in sessions:
-        erase(store, session)
+    opened = [labelled(store)[0], labelled(store, "classes", "MPAA-I")[0], begin(store, questions=["a", "b"])]
+    give(opened[-1], 9)
+    for each in opened:
+        each.correct(next(EVENTS), each.log[2].id, 0)
+        each.add_labels(next(EVENTS), 2)
+        each.note(next(EVENTS), 7, "a note")
+    files = [text_of(store, each.id).encode() for each in opened]
+    for each in opened:
+        erase(store, each.id)
 
     def adopt(content):
+        """Adopt a session. Raise ValueError if it is refused, and AssertionError unless it can be opened, verified, and
+        published and adopted again."""
         session = bundle.adopt(store, io.BytesIO(content))
         try:
-            look_back.verify(store, session)
+            assert look_back.verify(store, session).verified
+            assert session == Session(store, session).id
+            text = text_of(store, session)
+            erase(store, session)
+            session = bundle.adopt(store, io.StringIO(text))
+            assert text == text_of(store, session)
+        except ValueError as error:
+            raise AssertionError(f"an adopted session is not sound: {error}") from error
         finally:
             erase(store, session)
 

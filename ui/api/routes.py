@@ -132,11 +132,11 @@ def event(call: Call) -> Row:
     """Store an answer, a skip, an undo, a correction, a note or a tag, and return the next question.
 
     Sending an event again is idempotent: the same id with the same content, sent by the same token, is the same event.
+    The same id with other content is refused.
     """
     if call.sent.annotator not in (None, call.name):
         raise Refusal(403, f"annotator must be {call.name}, whom the token names. Got {call.sent.annotator}.")
-    content = f"{call.token['digest']} {call.sent.model_dump_json()}"
-    own = sha256(content.encode()).hexdigest()  # an id that no page and no other token can have used
+    own = sha256(f"{call.token['digest']} {call.sent.id}".encode()).hexdigest()  # no page and no other token has it
     call.server.handle(call.sent.model_copy(update={"id": own}), call.name)
     return question(call)
 

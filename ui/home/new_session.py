@@ -16,15 +16,9 @@ from oal_engine.kernel.learners import LEARNERS, is_multiclass
 from oal_engine.kernel.parameters import Parameter
 from oal_engine.kernel.query_rules import QUERY_RULES, paceable, partners, spreads
 from oal_engine.sessions.insights import certainty, estimates
-from oal_engine.sessions.settings import (
-    LONGEST_NAME,
-    MOST_KNOWN,
-    MOST_QUESTIONS,
-    capped,
-    capped_words,
-    labels_of_questions,
-)
+from oal_engine.sessions.settings import MOST_KNOWN, capped, capped_words, labels_of_questions
 from oal_engine.store import Store
+from oal_engine.store.fields import LONGEST_NAME, MOST_QUESTIONS
 
 from ..address import check_number
 from ..page import annotator, capitalized, counted, literal, small_note, store

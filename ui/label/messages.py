@@ -7,9 +7,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
-from oal_engine.sessions.settings import LONGEST_TAG, MOST_QUESTIONS
+from oal_engine.store.fields import LONGEST_ANNOTATOR, LONGEST_TAG, MOST_QUESTIONS, MOST_SECONDS
 
-LONGEST_NOTE, LONGEST_NAME, LONGEST_SEARCH, LONGEST_FINGERPRINT = 2_000, 320, 200, 64  # characters
+LONGEST_NOTE, LONGEST_SEARCH, LONGEST_FINGERPRINT = 2_000, 200, 64  # characters
 MOST_PLACES = 40  # positions that the player asks for in one message
 MOST_EVENTS = 100  # events of a card in one request
 
@@ -17,7 +17,7 @@ Id = Annotated[str, Field(min_length=1, max_length=64)]
 Row = Annotated[int, Field(ge=0, lt=2**63)]
 Class = Annotated[int, Field(ge=-1, le=127)]
 Labels = Annotated[list[Annotated[int, Field(ge=-1, le=1)]], Field(min_length=2, max_length=MOST_QUESTIONS)]
-Name = Annotated[str, Field(max_length=LONGEST_NAME)]
+Name = Annotated[str, Field(max_length=LONGEST_ANNOTATOR)]
 Word = Annotated[str, Field(max_length=40)]
 
 
@@ -45,7 +45,7 @@ class _OnQuestion(Event):
     item: Row | None = None  # the item that was on the screen
     label: Class | None = None
     labels: Labels | None = None  # one for each of several questions; `label` is then their summary
-    seconds: Annotated[float, Field(ge=0, le=1e9)] | None = None
+    seconds: Annotated[float, Field(ge=0, le=MOST_SECONDS)] | None = None
     highlighted: bool | None = None
     in_order: ClassVar[bool] = True
 

@@ -13,29 +13,35 @@ import numpy as np
 
 from ... import __version__
 from ...datasets import Dataset, demo
-from ...datasets.prior import LONGEST_TEXT, Prior
+from ...datasets.prior import Prior
 from ...kernel.algorithms import stored
-from ...output.jsonlines import LONGEST_LINE, Check, JsonLinesError, checked, lines, number, or_none, time, whole, words
+from ...output.jsonlines import Check, JsonLinesError, checked, lines, number, or_none, time, whole, words
 from ...store import ConflictError, History, Row, Store
-from ...store.old_logs import OldLog
-from ..log import asks, checked_event, is_labels, lasting
-from ..settings import (
-    LONGEST_NAME,
-    LONGEST_TAG,
-    MOST_LABELS,
+from ...store.fields import (
+    ADDED,
+    EVENTS,
+    HEAD,
+    LONGEST_ANNOTATOR,
+    LONGEST_ID,
     MOST_QUESTIONS,
-    OF_A_QUESTION,
-    SessionError,
-    asks_several,
-    create,
-    plain,
-    stored_options,
-    summary,
+    MOST_TAGS_EVER,
+    READ,
+    REMARKS,
+    SOURCE,
+    event_problem,
+    is_count,
+    is_flag,
+    is_label,
+    is_labels,
+    is_seconds,
+    is_title,
 )
+from .. import look_back
+from ..log import ANSWERS, asks, checked_event, lasting
+from ..settings import SessionError, asks_several, create, plain, stored_options, summary
 
 FORMAT = 3
 DATASET = ("name", "items", "features")
-ANSWERS = ("answered", "corrected", "second", "late", "again")  # kinds of events
 MEANING = {"rows": "rows", "vocabulary": "terms", "labels": "labels of its own"}
 
 
@@ -58,8 +64,9 @@ def _digest(names: Iterable[object], *arrays: np.ndarray) -> str:
 
 
 def publish(store: Store, session: int, file: IO[str]) -> None:
-    """Write a session as JSON lines to an open text file."""
+    """Write a session as JSON lines to an open text file, without notes and tags that cannot be read."""
     with store.snapshot():
+        store.check_settings(session, {*HEAD, *ADDED, "prior"})
         settings, history = store.session(session), store.history(session)
         dataset, priors = Dataset(store, settings["dataset"]), store.prior_weights(session)
     weights = {k: [*each.items()] for k, each in priors.items()}
@@ -69,10 +76,13 @@ def publish(store: Store, session: int, file: IO[str]) -> None:
         for k, each in enumerate(settings["questions"] or ()) if "prior" in each
     ]  # fmt: skip
     place = {0: 0} | {sign * row["id"]: sign * k for k, row in enumerate(history.questions, 1) for sign in (1, -1)}
+    readable = [row for row in history.events if row["kind"] not in REMARKS or not event_problem(row, READ)]
+    events = [checked_event(row, EVENTS) | {"data": row["data"] or None} for row in readable]
+    numbers = {row["number"]: number for number, row in enumerate(events, 1)}
     parts = {
         "question": history.questions,
-        "event": [row | {"data": row["data"] or None} for row in history.events],
-        "digest": [{"number": number, "digest": digest} for number, digest in history.digests.items()],
+        "event": events,
+        "digest": [{"number": numbers[number], "digest": digest} for number, digest in history.digests.items()],
     }
     parts |= {"prior": own_priors} if own_priors else {}
     for question in history.questions:
@@ -102,11 +112,6 @@ def publish(store: Store, session: int, file: IO[str]) -> None:
 # Reading
 
 
-def names(value: Any) -> bool:
-    """Return whether a value is a list of names."""
-    return isinstance(value, list) and all(map(words(500), value))
-
-
 def is_data(value: Any) -> bool:
     """Return whether a value is valid as the data of an event."""
     return (
@@ -124,89 +129,26 @@ def is_parts(value: Any) -> bool:
     )  # fmt: skip
 
 
-def is_question(value: Any) -> bool:
-    """Return whether a value is a valid question of a session that asks several questions about each item."""
-    return (
-        isinstance(value, dict) and {"name", "guidelines"} <= value.keys() <= {*OF_A_QUESTION, "added"}
-        and words(LONGEST_NAME)(value["name"]) and words(LONGEST_LINE)(value["guidelines"])
-        and words(LONGEST_NAME)(value.get("parent", "")) and value.get("added", 1) == 1
-    )  # fmt: skip
-
-
-def is_audited(value: Any) -> bool:
-    """Return whether a value is a valid description of an audited column (labels or scores made by something else)."""
-    return (
-        isinstance(value, dict) and value.keys() == {"column", "cut", "checksum", "others"}
-        and words(500)(value["column"]) and or_none(number)(value["cut"]) and words(64)(value["checksum"])
-        and names(value["others"])
-    )  # fmt: skip
-
-
 # Fields that refer to questions, which are numbered from 1 in a file
 PLACED = {"question": ("id", "parent"), "event": ("question",), "digest": (), "prior": ()}
 QUESTION = {
-    "id": whole(1), "number": or_none(whole(1)), "parent": whole(-(2**53)), "branch": whole(-1, 127),
-    "round": whole(0), "item": whole(0), "margin": number, "probability": number, "draw": number,
-    "audit": whole(0, 1), "predicted": whole(-1, 127), "asked_at": time, "overlap": whole(0, 1),
-    "repeat": whole(0, 1), "parts": or_none(is_parts),
+    "id": whole(1), "number": or_none(whole(1)), "parent": whole(-(2**53)), "branch": is_label, "round": is_count,
+    "item": is_count, "margin": number, "probability": number, "draw": number, "audit": is_flag,
+    "predicted": is_label, "asked_at": time, "overlap": is_flag, "repeat": is_flag, "parts": or_none(is_parts),
 }  # fmt: skip
 EVENT = {
-    "id": or_none(words(200)), "kind": words(20), "at": time, "annotator": words(200), "question": or_none(whole(1)),
-    "item": or_none(whole(0)), "label": or_none(whole(-1, 127)), "seconds": or_none(number), "data": or_none(is_data),
+    "id": or_none(words(LONGEST_ID)), "kind": words(20), "at": time, "annotator": words(LONGEST_ANNOTATOR),
+    "question": or_none(whole(1)), "item": or_none(is_count), "label": or_none(is_label),
+    "seconds": or_none(is_seconds), "data": or_none(is_data),
 }  # fmt: skip
 DIGEST = {"number": whole(1), "digest": words(64)}
-PRIOR = {
-    **dict.fromkeys(("words", "items", "unknown"), names),
-    "texts": lambda value: isinstance(value, list) and all(map(words(LONGEST_TEXT), value)),
-    "model": or_none(words(500)), "scores": whole(0),
-    "weights": lambda value: isinstance(value, list) and all(map(_is_weight, value)),
-}  # fmt: skip
+PRIOR = SOURCE | {"weights": lambda value: isinstance(value, list) and all(map(_is_weight, value))}
 # Kinds of lines: the parts of `History`, and priors of questions, whose number the last line omits if it is 0
-KINDS = {
+KINDS: dict[str, Mapping[str, Check]] = {
     "question": QUESTION, "event": EVENT, "digest": DIGEST, "prior": {"part": whole(0, MOST_QUESTIONS - 1)} | PRIOR,
 }  # fmt: skip
-# Lines of version 2, whose log was in nine tables
-COINS = ("overlap", "repeat")  # fields of a question; version 2 omits zeros
 OMITTED = {"parts": None}  # a field of a question; omitted if the session asks one question about each item
-WHO = {"event": words(200), "annotator": words(200)}
-PLACE = {"position": or_none(whole(0)), "at_end": or_none(whole(0))}
-ANSWER = WHO | {"question": whole(1), "label": whole(-1, 127), "answered_at": time, "seconds": or_none(number)}
-ANSWER |= {"undone_at": or_none(time), "undone_by": or_none(words(200))}
-LABEL = ANSWER | PLACE | {"highlighted": or_none(whole(0, 1))}
-OPINION = ANSWER | {"kind": lambda value: value in ("second", "late", "again")}
-NOTE = WHO | {"item": whole(0), "text": words(LONGEST_LINE), "written_at": time}
-MARK = WHO | PLACE | {"item": whole(0), "wrong": whole(0, 1), "given_at": time}
-ADDITION = WHO | PLACE | {"labels": whole(1, MOST_LABELS), "horizon": whole(1), "position": whole(0), "added_at": time}
-HAPPENED = {"event": or_none(words(200)), "happened": words(300)}
-TAG = WHO | {"item": whole(0), "tag": words(LONGEST_TAG), "given": whole(0, 1), "tagged_at": time}
-OLD_KINDS = {
-    "question": QUESTION, "label": LABEL, "note": NOTE, "mark": MARK, "addition": ADDITION, "happened": HAPPENED,
-    "opinion": OPINION, "tag": TAG, "digest": {"answers": whole(1), "digest": words(64)},
-}  # fmt: skip
-LATER = ("addition", "happened", "opinion", "tag")  # kinds whose number the last line may omit if it is 0
-# Optional settings: {name: (default, check)}. A file omits defaults.
-ADDED: dict[str, tuple[Any, Check]] = {
-    "floor": (0.0, number), "overlap": (0.0, number), "repeat": (0.0, number), "lease": (300.0, number),
-    "people": (2, whole(2)), "quota": (0, whole(0)),
-    "shown": (None, or_none(names)),
-    "tags": (None, or_none(names)),
-    "audited": (None, or_none(is_audited)),
-    "answer_each": (0, whole(0, 1)),
-    "questions": (None, or_none(lambda value: isinstance(value, list) and all(map(is_question, value)))),
-}  # fmt: skip
-HEAD = {
-    "name": words(500), "budget": whole(1), "seed": whole(0), "items": whole(0), "horizon": whole(1),
-    **dict.fromkeys(("shuffled", "averaged", "audit_trains"), whole(0, 1)),
-    "audit": number, "pace": or_none(number),
-    "positive_name": words(500), "negative_name": words(500), "engine": words(40), "created_at": time,
-    **dict.fromkeys(("alpha_p", "c_p", "theta", "rho"), number),
-    **dict.fromkeys(("algorithm", "learner", "rule", "metric"), words(200)),
-    "positive_class": or_none(words(500)),
-    "classes": or_none(names),
-    "parameters": lambda value: isinstance(value, dict) and value.keys() == {"learner", "rule"}
-    and all(isinstance(part, dict) and all(map(number, part.values())) for part in value.values()),
-}  # fmt: skip
-BOUND = {"name": words(500), "items": whole(0), "features": whole(0), **dict.fromkeys(MEANING, words(64))}
+BOUND = {"name": is_title, "items": is_count, "features": is_count, **dict.fromkeys(MEANING, words(64))}
 
 
 def _is_weight(value: Any) -> bool:
@@ -219,15 +161,10 @@ def read(file: IO[str] | IO[bytes]) -> tuple[Row, History]:
     entries, nothing = lines(file), dict[str, Any]()
     _, head = next(entries, (1, nothing))
     version = head.get("oal_session")
-    if version not in (2, FORMAT):
-        raise JsonLinesError(f"the first line must say that this is a published session of version 2 or {FORMAT}.")
-    _check_head(head)
     if version != FORMAT:
-        parts = _parts(entries, OLD_KINDS, {f"{kind}s": 0 for kind in LATER}, dict.fromkeys(COINS, 0) | OMITTED)
-        return head, _converted(
-            *parts.values(), items=head["dataset"]["items"], created_at=head["settings"]["created_at"]
-        )
-    parts = _parts(entries, KINDS, {"priors": 0}, OMITTED)
+        raise JsonLinesError(f"the first line must say that this is a published session of version {FORMAT}.")
+    _check_head(head)
+    parts = _parts(entries)
     questions = () if head["settings"]["audited"] else head["settings"]["questions"] or ()
     for row in parts["prior"]:
         if (k := row.pop("part")) >= len(questions) or "prior" in questions[k]:
@@ -252,25 +189,21 @@ def _check_head(head: Row) -> None:
         raise JsonLinesError(f"invalid value for items in the settings. Got {settings['items']}.")
 
 
-def _parts(
-    entries: Iterable[tuple[int, Row]], kinds: Mapping[str, Mapping[str, Check]], of_end: Row | None = None,
-    of_question: Row | None = None,
-) -> dict[str, list[Row]]:  # fmt: skip
-    """Read the lines after the header, grouped by kind. of_end: defaults of fields that the last line may omit.
-    of_question: defaults of fields that the line of a question may omit."""
+def _parts(entries: Iterable[tuple[int, Row]]) -> dict[str, list[Row]]:
+    """Read the lines after the header, grouped by kind."""
     at, end = 1, None
-    parts: dict[str, list[Row]] = {kind: [] for kind in kinds}
-    all_kinds = {**kinds, "end": {f"{kind}s": whole(0) for kind in kinds}}
+    parts: dict[str, list[Row]] = {kind: [] for kind in KINDS}
+    all_kinds = KINDS | {"end": {f"{kind}s": is_count for kind in KINDS}}
     for at, line in entries:
         if end is not None:
             raise JsonLinesError(f"line {at} comes after the end of the session.")
         if "questions" in line:
-            line = (of_end or {}) | line
+            line = {"priors": 0} | line
         elif "branch" in line:
-            line = (of_question or {}) | line
+            line = OMITTED | line
         kind = next((kind for kind, fields in all_kinds.items() if fields.keys() == line.keys()), None)
         if kind is None:
-            raise JsonLinesError(f"line {at} must be a {', '.join(kinds)} or the end of a session.")
+            raise JsonLinesError(f"line {at} must be a {', '.join(KINDS)} or the end of a session.")
         checked(line, all_kinds[kind], at, f"{kind} of a session")
         if kind == "end":
             end = line
@@ -279,25 +212,6 @@ def _parts(
     if end != {f"{kind}s": len(part) for kind, part in parts.items()}:
         raise JsonLinesError(f"the file is cut short or altered: its last line, {at}, does not count those before it.")
     return parts
-
-
-def _converted(
-    questions: list[Row], labels: list[Row], notes: list[Row], marks: list[Row], additions: list[Row],
-    shared: list[Row], opinions: list[Row], tags: list[Row], digests: list[Row], *, items: int, created_at: str,
-) -> History:  # fmt: skip
-    """Convert the parts of a version 2 file into a history."""
-    for rows in (labels, marks, additions):
-        for age, row in enumerate(rows):
-            row["age"] = age
-    stored = {row["answers"]: row["digest"] for row in digests}
-    try:
-        old = OldLog(questions, labels, notes, marks, additions, shared, opinions, tags, stored, items, created_at)
-        events, by_number = old.events()
-        if not all(allowed(row[name]) for row in events for name, allowed in EVENT.items()):
-            raise ValueError
-    except (ValueError, TypeError, LookupError, AttributeError):
-        raise JsonLinesError("the file contradicts itself: its log cannot be put in order.") from None
-    return History(questions, [row | {"data": row["data"] or {}} for row in events], by_number)
 
 
 def _prior(values: object, features: int) -> Prior:
@@ -340,10 +254,10 @@ def _match(store: Store, wanted: Row, among: Collection[int] | None) -> int:
 
 def adopt(store: Store, file: IO[str] | IO[bytes], owner: str = "", among: Collection[int] | None = None) -> int:
     """Store a published session, read from an open file, over the same data set in this database. Return its id. Raise
-    JsonLinesError, and store nothing, if the file is invalid or the data set is missing.
+    JsonLinesError, and store nothing, if the file is invalid, its session cannot be reproduced, or the data set is
+    missing.
 
-    owner: owner of the stored session. among: ids of the data sets that it may run over (None: all). The session is not
-    verified here: see `look_back.verify`.
+    owner: owner of the stored session. among: ids of the data sets that it may run over (None: all).
     """
     head, history = read(file)
     settings, items = head["settings"], head["dataset"]["items"]
@@ -358,6 +272,8 @@ def adopt(store: Store, file: IO[str] | IO[bytes], owner: str = "", among: Colle
                 raise JsonLinesError("this session is here already; if it was removed, its owner can restore it.")
             session = _create(store, dataset, settings, owner)
             store.put_history(session, history)
+            if not (report := look_back.verify(store, session)).verified:
+                raise JsonLinesError(f"its session cannot be reproduced. {report}")
     except ConflictError:
         raise JsonLinesError("the file names a question, a number or an event twice.") from None
     except OverflowError:
@@ -383,7 +299,7 @@ def _check_events(history: History, items: int, allowed: Sequence[int]) -> None:
     """Check the events against the questions and against each other."""
     numbers = {row["id"]: row["number"] for row in history.questions}
     try:
-        counting = lasting(map(checked_event, history.events))
+        counting = lasting(checked_event(row, EVENTS) for row in history.events)
     except SessionError as error:
         raise JsonLinesError(str(error)) from None
     for row in history.events:
@@ -393,6 +309,8 @@ def _check_events(history: History, items: int, allowed: Sequence[int]) -> None:
             raise JsonLinesError(f"the label of event {row['number']:,} is not one of the session.")
         if (row["item"] or 0) >= items or row["data"].get("rounds", 0) > items:
             raise JsonLinesError(f"event {row['number']:,} is about an item that the data set does not have.")
+    if (many := len({row["data"]["tag"] for row in history.events if row["kind"] == "tagged"})) > MOST_TAGS_EVER:
+        raise JsonLinesError(f"a session can have {MOST_TAGS_EVER:,} different tags over time. Got {many:,}.")
     answered = set[int]()
     for row in counting:
         if row["kind"] in ("answered", "corrected"):
@@ -458,7 +376,7 @@ def _create(store: Store, dataset: int, settings: Row, owner: str) -> int:
         created = store.session(session)
     if settings["audited"] and created["audited"]["checksum"] != settings["audited"]["checksum"]:
         raise JsonLinesError(f"column {settings['audited']['column']} is not the one that was audited: cells differ.")
-    wrong = [key for key in (*HEAD, "floor", "questions", "audited") if created[key] != settings[key]]
+    wrong = [key for key in (*HEAD, *ADDED) if created[key] != settings[key]]
     if wrong:
         got = json.dumps(settings[wrong[0]])[:80]
         raise JsonLinesError(f"invalid value for {wrong[0]} in the settings. Got {got}.")

@@ -30,8 +30,9 @@ from ...datasets.reading.sources import LIMITS, DataError, Limits, Source
 from ...kernel import rows
 from ...output.jsonlines import Check, JsonLinesError, checked, lines, number, or_none, whole, words
 from ...store import Row
+from ...store.fields import MOST_QUESTIONS
 from ..model import BESIDE, FORMAT, LATENT, WAVES, Model, ModelError
-from ..settings import MOST_CLASSES, MOST_QUESTIONS
+from ..settings import MOST_CLASSES
 
 GZIP, ZIP = b"\x1f\x8b", b"PK\3\4"  # magic numbers: the first bytes of a file
 MAX_TERM_WORDS = 20  # more in an untrusted file could take unlimited time

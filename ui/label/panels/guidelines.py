@@ -13,8 +13,9 @@ from oal_engine.datasets import prior
 from oal_engine.datasets.reading.sources import DataError
 from oal_engine.sessions.insights.curves import percent
 from oal_engine.sessions.session import Session
-from oal_engine.sessions.settings import LONGEST_NAME, SessionError, Settings, checked_tags
+from oal_engine.sessions.settings import SessionError, Settings, checked_tags
 from oal_engine.store import StoreError
+from oal_engine.store.fields import LONGEST_NAME
 
 from ...home.new_session import EXAMPLES_HELP, LONGEST_GUIDELINES
 from ...metric_table import describe, table
