@@ -247,7 +247,7 @@ def _read(
             refuse_unreadable(items, source, reader)
         wanted = replace(
             wanted,
-            id=items.columns.id if wanted.guessed_id else wanted.id,
+            id=items.columns.id if "id" in wanted.guessed else wanted.id,
             fills=items.columns.fills,
             details=complete.details,
             shown_columns=complete.shown_columns,
