@@ -143,13 +143,11 @@ def _topics(cells: Sequence[str], sets: bool, exclusive: bool = True) -> dict[st
     return counts if len(counts) > (1 if sets else 2) and not all(map(is_number, counts)) else {}
 
 
-def guess_columns(
-    words: Words, numeric: Collection[str], named: Mapping[str, Any] = MappingProxyType({})
-) -> Columns:
+def guess_columns(words: Words, numeric: Collection[str], named: Mapping[str, Any] = MappingProxyType({})) -> Columns:
     """Guess the role of each column; columns of lists or objects get none. In our own exports the roles are known.
 
-    named: the roles that the user named, {"text", "label", "id" or "features": columns}. A guess that they contradict is
-    no guess: the column is free for another role.
+    named: the roles that the user named, {"text", "label", "id" or "features": columns}. The columns that were guessed
+    for them are free for other roles.
     """
     if (numbers := numbers_of([*words])) is not None:
         own = _own_columns(words, numbers)
@@ -164,16 +162,14 @@ def guess_columns(
     if coded.keys() - {*prose} or numeric:
         prose = [column for column in prose if not NO_TEXTS.fullmatch(_plain_name(column))]
     id = _guess_id(words, prose)
-    id = named["id"] if "id" in named else None if id in taken else id
+    id = named.get("id", None if id in taken else id)
     free = {column: letters[column] for column in letters if column not in taken}
     constant = {column for column in free if not _varies(words[column])}
     texts = named.get("text", () if "features" in named else _guess_texts(free, prose, constant))
     rest = [column for column in words if column not in (id, *texts)]
     label = named["label"] if "label" in named else _guess_label(words, rest, letters, has_texts=bool(texts))
     rest = [column for column in rest if column != label]
-    features = tuple(
-        column for column in rest if column in numeric or (column in coded and not _is_called_id(column))
-    )
+    features = tuple(column for column in rest if column in numeric or (column in coded and not _is_called_id(column)))
     if not (texts or features or "features" in named) and rest:  # a constant column is a text only if there is no other
         texts = (max(rest, key=lambda column: (_varies(words[column]), letters[column])),)
     roles = {"text": texts, "label": label, "id": id, "features": None if texts else features}
@@ -183,7 +179,7 @@ def guess_columns(
 def _own_columns(words: Words, numbers: tuple[str, ...]) -> Columns:
     names = TITLE_AND_ABSTRACT if contents_of([*words]) == TITLE_AND_ABSTRACT else (TEXT,)
     text = names if any(any(words.get(column, ())) for column in names) else ()
-    columns = Columns(text, LABEL, "id", None if text else numbers, guessed=("text", "label", "id", "features"))
+    columns = Columns(text, LABEL, "id", None if text else numbers, guessed=("id",))
     if is_labeled([*words]):
         classes = {*words[LABEL], *words[PREDICTED]} - {""}
         return replace(columns, multiclass=True, unknown=()) if len(classes) > 2 else columns

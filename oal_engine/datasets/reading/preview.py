@@ -31,7 +31,7 @@ from .guesses import (
 )
 from .items import check_present
 from .labels import CLASSES, are_clear, label_parts
-from .parsed import Cells, Doubt, cell_text, is_number, name_list, plural
+from .parsed import Cells, Doubt, ParsedFile, cell_text, is_number, name_list, plural
 from .readers import BINARY, DECLARING, reader_for
 from .sources import SAMPLE_ROWS, DataError, FileOrPath, NotDecoded, Opening, open_source
 
@@ -162,9 +162,11 @@ def _peek(path: FileOrPath, rows: int, lines: int | None, named: Mapping[str, An
             reader, parsed.columns, preview, guess, numeric, lists, dict(parsed.detected), parsed.doubts, several, gaps,
             label_words, _shown_counts(parts), whole, unclear, label_pairs, likeliest if is_asked else None, codings,
         )  # fmt: skip
+
+
 class _Survey(NamedTuple):
     """What a whole file holds: for each column of few words their counts; for each column whose cells hold several
-    labels the counts of these; the first rows, and later ones that bring a new word; and whether all rows were counted."""
+    labels the counts of these; the first rows, and later ones with a new word; and whether all rows were counted."""
 
     counts: dict[str, Counter[str]]
     parts: dict[str, Counter[str]]
@@ -185,9 +187,12 @@ def _survey(parsed: ParsedFile, words: Words, several: Collection[str], lines: i
     """Pass the rows of a file, because the first rows of a file that is sorted or merged do not show what follows."""
     few = [column for column, cells in words.items() if len({*cells}) <= MAX_LABEL_WORDS]
     numbers = {*numeric_columns(words)} - {*few}
-    counts, parts = {column: Counter[str]() for column in (*few, *numbers)}, {column: Counter[str]() for column in several}
+    counts, parts = (
+        {column: Counter[str]() for column in (*few, *numbers)},
+        {column: Counter[str]() for column in several},
+    )
     if len(counts) > MOST_COUNTED:
-        counts = {column: counts[column] for column in (*few[:MOST_COUNTED // 2], *few[-MOST_COUNTED // 2:])}
+        counts = {column: counts[column] for column in (*few[: MOST_COUNTED // 2], *few[-MOST_COUNTED // 2 :])}
     places = {column: at for at, column in enumerate(parsed.columns) if column in counts or column in parts}
     rows, later, n_rows, n_good = islice(parsed.rows, lines), list[Cells](), 0, 0
     first = len(next(iter(words.values()), ()))
@@ -207,7 +212,12 @@ def _survey(parsed: ParsedFile, words: Words, several: Collection[str], lines: i
         counts = {column: each for column, each in counts.items() if len(each) <= CLASSES[-1]}
     found = [cell_words(cells) for cells in later[:SAMPLE_ROWS]]
     words = {column: (*cells, *(row[at] for row in found)) for at, (column, cells) in enumerate(words.items())}
-    return _Survey({column: counts[column] for column in few if column in counts}, parts, words, lines is None or n_rows < lines - 1)
+    return _Survey(
+        {column: counts[column] for column in few if column in counts},
+        parts,
+        words,
+        lines is None or n_rows < lines - 1,
+    )
 
 
 def size_sentence(path: FileOrPath, **options: Any) -> str:

@@ -45,9 +45,7 @@ def label_doubt(candidates: Sequence[str], made: str | None) -> Doubt | None:
     """Ask which of the candidates is the label; or, if a model seems to have made the likeliest one, what it holds.
     Return None if there is nothing to ask."""
     if made:
-        question = (
-            f"{made}: {PERSON} (--label {made!r}), {MODEL} (--label ''), or {IGNORE} (--label '' --details '')?"
-        )
+        question = f"{made}: {PERSON} (--label {made!r}), {MODEL} (--label ''), or {IGNORE} (--label '')?"
         return Doubt("made", question, (PERSON, MODEL, IGNORE))
     if not candidates:
         return None
