@@ -168,35 +168,29 @@ class Importing(_Options):
         values = set_options(features=self.features, tokenizer=self.tokenizer)
         return values | ({"embedding": embeddings.read(self.embed)} if self.embed else {})
 
-    def _unknown(self, detected: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        return detected if self.unknown is None else (*filter(None, self.unknown),)
-
     def columns(self, path: Path | str, reading: Reading) -> Columns:
         """Return the columns that the options name, completed by the columns detected in the file."""
         if bool(self.mesh_tree) != bool(self.mesh_number):
             raise ValueError("--mesh-tree FILE and --mesh-number NUMBER must be given together.")
         if self.mesh_tree and (self.positive or self.contains or self.multiclass):
             raise ValueError("--mesh-tree cannot be combined with --positive, --contains or --multiclass.")
-        head = peek(path, **reading.arguments)
-        detected = head.guess
-        label = detected.label if self.label is None else self.label
-        own_rule = bool(self.positive or self.contains or self.mesh_tree or label != detected.label)
+        columns = {"text": self.text, "features": self.feature}
+        named: dict[str, Any] = {role: tuple(names) for role, names in columns.items() if names}
+        named |= {role: name or None for role, name in set_options(label=self.label, id=self.id).items()}
+        head = peek(path, named=named, **reading.arguments)
+        guess, own_rule = head.guess, bool(self.positive or self.contains or self.mesh_tree)
         head.settle(
-            label or None, True if self.multiclass or self.mesh_tree else self.contains, named=self.label is not None
+            guess.label, True if self.multiclass or self.mesh_tree else self.contains, named=self.label is not None
         )
         positive = tuple(self.positive or ())
         if self.mesh_tree and self.mesh_number:
             positive = readers.mesh_terms(self.mesh_tree, self.mesh_number, limits=reading.limits)
-        return Columns(
-            text=tuple(self.text) if self.text else () if self.feature else detected.text,
-            label=label or None,
-            id=detected.id if self.id is None else self.id or None,
-            guessed_id=detected.guessed_id and self.id is None,
+        return replace(
+            guess,
             missing=self.missing,
-            features=tuple(self.feature) if self.feature else detected.features,
             positive=positive,
             contains=bool(self.contains),
-            multiclass=self.multiclass or (detected.multiclass and not own_rule),
-            unknown=self._unknown(detected.unknown if label == detected.label else None),
+            multiclass=self.multiclass or (guess.multiclass and not own_rule),
+            unknown=guess.unknown if self.unknown is None else (*filter(None, self.unknown),),
             headings=self.mesh_tree is not None,
         )

@@ -334,7 +334,7 @@ def _read_file(
     file does not fit the data set."""
     if vectors and not dataset.vector_width:
         raise reading.DataError(f"the texts of the data set {dataset.name} have no vectors. Got {vectors.name}.")
-    head = reading.peek(path, 0, **options)
+    head = reading.peek(path, 0, SAMPLE_ROWS, **options)
     for doubt in head.doubts:
         raise reading.DataError(doubt.question)
     guess = {"text": head.guess.text, "label": head.guess.label, "id": head.guess.id}
@@ -355,7 +355,7 @@ def _read_file(
         vectors=vectors, width=dataset.vector_width, limit=limit, folder=folder, **options,
     )  # fmt: skip
     _check_kind(dataset, items)
-    if not items.columns.holds_sets:
+    if not labels.has_rule(items.columns, dataset.label_words):
         _check_label_words(dataset, items.labels)
     return items
 

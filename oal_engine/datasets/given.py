@@ -13,7 +13,7 @@ import numpy as np
 from ..kernel.rows import with_column
 from ..store import Store
 from . import reading
-from .reading.labels import label_parts
+from .reading.labels import label_parts, matching
 from .reading.parsed import is_number
 from .reading.sources import DataError
 from .stored import Dataset
@@ -49,7 +49,7 @@ def decided_column(cells: Sequence[str], columns: reading.Columns, cut: float | 
         raise DataError(f"cut is for scores. Column {name} of {source} has labels.")
     if cut is None and (len({*cells}) <= 2 or not are_numbers):
         words = {*label_parts(cells), *map(str.strip, cells)}
-        columns = replace(columns, positive=tuple(word for word in columns.positive if word in words))
+        columns = replace(columns, positive=tuple(word for word in columns.positive if matching(word, words)))
         try:
             return Column(name, None, reading.answers(cells, columns, source).astype(np.float64))
         except DataError:
@@ -84,7 +84,8 @@ def stored_column(
     data: Dataset, name: str, positive: Sequence[str] | None, cut: float | None, rare: str = ""
 ) -> Column:  # fmt: skip
     """Convert a further column, stored with the items of a data set, to decisions. positive: the positive words.
-    None means the word `rare` if a cell of the column holds it, else the positive words of the data set."""
+    None means the word `rare` if a cell of the column holds it, else the positive words of the data set, else `rare`
+    in another case or with other blanks."""
     if name not in data.details:
         names = ", ".join(filter(None, data.details)) or "none"
         raise DataError(f"column must be kept with the items of {data.name}: {names}. Got {name}.")
@@ -93,8 +94,9 @@ def stored_column(
     cells = [details[item][place] if item in details else "" for item in range(data.y.size)]
     if positive is None:
         stored = data.record["positive"] or ""
-        own = data.columns.get("positive") or (stored, *stored.split(" or "))
-        positive = [rare] if rare in map(str.strip, cells) else own
+        own = [*filter(None, data.columns.get("positive") or (stored, *stored.split(" or ")))]
+        words = {*map(str.strip, cells)}
+        positive = [rare] if rare in words or words.union(label_parts(cells)).isdisjoint(own) else own
     words = [word for word in positive if word]
     columns = reading.Columns(label=name, positive=tuple(words), contains=data.columns.get("contains", False))
     return decided_column(cells, columns, cut, data.name)

@@ -42,7 +42,7 @@ PAUSE_SECONDS = (
 )
 READ_SLOTS, PREVIEW_SLOTS = BoundedSemaphore(2), BoundedSemaphore(4)  # files that this server reads at once
 PREVIEW_ROWS, PREVIEW_COLUMNS, CELL_CHARACTERS = 20, 100, 500
-COUNTED_LINES = 200_000  # lines in which label words are counted
+COUNTED_LINES = 1_000_000  # lines in which label words are counted
 # Each thread of a library reserves much memory.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2", "RAYON_NUM_THREADS": "1"}
 

@@ -21,6 +21,7 @@ from ..store.fields import LONGEST_TITLE, is_title, problem
 from . import reading, row_files
 from .features import duplicates, embeddings, numbers, scripts
 from .features.table import FeatureTable, file_table, phase_progress
+from .reading.labels import has_rule
 from .reading.sources import DETECTED, LIMITS, FileOrPath, Layout, Limits, PhaseProgress, name_of
 from .stored import stored_arrays
 
@@ -133,7 +134,7 @@ def _stored_columns(columns: reading.Columns, read_from: reading.Columns) -> dic
     """Return the roles of the columns in the form stored with a data set, to read later files in the same way."""
     stored: dict[str, Any] = {"text": columns.text, "label": columns.label, "id": columns.id}
     stored |= {"features": columns.features} if columns.text and columns.features else {}
-    if columns.holds_sets:
+    if has_rule(columns, ()):
         stored |= {"positive": columns.positive, "contains": columns.contains, "headings": columns.headings}
     if read_from.codings:
         stored |= {"features": read_from.features, "codings": read_from.codings}

@@ -20,6 +20,7 @@ from . import reading, row_files
 from .features import embeddings, fourier, latent, numbers, scaling, vectorizer
 from .features.table import made_rows
 from .reading import details
+from .reading.labels import matching
 
 if TYPE_CHECKING:
     from ..store import Store
@@ -325,24 +326,27 @@ class Dataset:
 
     def labels_of(self, names: Collection[str], gaps: bool = False) -> dict[str, np.ndarray]:
         """Return the labels of all items for yes/no questions, {name of the question: array of +1 and -1}. They come
-        from the further column with this name; without one, an item is +1 if the name is among the labels in its label
-        cell. Questions that the file does not answer for every item are left out or, with `gaps`, included with 0 for
-        the items without an answer."""
+        from the further column with this name, in any case; without one, an item is +1 if the name is among the labels
+        in its label cell. Questions that the file does not answer for every item are left out or, with `gaps`, included
+        with 0 for the items without an answer."""
         answers, label = dict[str, np.ndarray](), self.columns.get("label")
-        further = self.store.details(self.id, range(self.y.size)) if {*names} & {*self.details} else {}
+        columns_called = {
+            name: column for name in names if (column := min(matching(name, filter(None, self.details)), default=""))
+        }
+        further = self.store.details(self.id, range(self.y.size)) if columns_called else {}
         words = self.store.label_cells(self.id)[: self.y.size] if label and (gaps or self.labelled) else None
         for name in names:
-            if name in self.details:
-                place = self.details.index(name)
+            if column := columns_called.get(name):
+                place = self.details.index(column)
                 cells = [further[item][place] if item in further else "" for item in range(self.y.size)]
-                columns = reading.Columns(label=name)
+                columns = reading.Columns(label=column)
             elif words:
                 cells, columns = words, reading.Columns(label=label, positive=(name,), contains=True)
             else:
                 continue
             with suppress(reading.DataError):
                 answers[name] = reading.answers(cells, columns, self.name, gaps)
-                if name not in self.details:  # a blank cell means no only if it is a label
+                if name not in columns_called:  # a blank cell means no only if it is a label
                     answers[name][self.y == 0] = 0
         return answers
 

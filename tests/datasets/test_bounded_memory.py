@@ -42,7 +42,7 @@ def stored(folder, path, columns, **request):
     """Import a file and append the same file. Return everything that is stored, except folder names and times."""
     store = Store(folder / "studio.db")
     dataset, _ = datasets.import_file(store, path, "x", columns, datasets.ImportRequest(**request))
-    [*feeds.append_file(datasets.Dataset(store, dataset), path, {"id": None} if columns.guessed_id else None)]
+    [*feeds.append_file(datasets.Dataset(store, dataset), path, {"id": None} if columns.guessed else None)]
     rows_folder = store.rows_folder(store.dataset(dataset)["folder"])
     store.close()
     connection = sqlite3.connect(folder / "studio.db")
@@ -60,7 +60,7 @@ def stored(folder, path, columns, **request):
         ({}, {}),
         ({}, {"features": "words", "near_duplicates": "once"}),
         ({}, {"features": "rich", "scale": "none"}),
-        ({"guessed_id": True}, {"near_duplicates": "once"}),
+        ({"guessed": ("id",)}, {"near_duplicates": "once"}),
         ({"multiclass": True}, {"features": "rich"}),
     ],
 )

@@ -81,7 +81,7 @@ def test_lists_of_numbers_and_columns_beyond_the_first_are_left_out():
 def test_every_word_of_a_cell_is_kept_as_it_is():
     """Markup, formulas and letters of any alphabet are stored unchanged; an unpaired surrogate becomes "?"."""
     words = [EVIL, MARKUP, "two\nlines", "漢字", "half \ud800"]
-    lines = [json.dumps({"text": "a text", "more": word}) for word in words]
+    lines = [json.dumps({"text": f"a text {k}", "more": word}) for k, word in enumerate(words)]
     items = reading.read(upload("\n".join(lines), "x.jsonl"))
     expected = [*(word.strip() for word in words[:-1]), "half ?"]
     assert [[word] for word in expected] == [json.loads(each) for each in items.details]

@@ -93,7 +93,7 @@ def test_a_damaged_projection_is_noticed(kept):
         Dataset(kept.store, "texts")
 
 
-@pytest.mark.parametrize(("count", "texts"), [(latent.MIN_TEXTS - 1, TEXTS), (30, ["one"])])
+@pytest.mark.parametrize(("count", "texts"), [(latent.MIN_TEXTS - 1, TEXTS), (30, ["one", "one "])])
 def test_few_texts_or_terms_have_no_latent_part(read, count, texts):
     """With fewer than 20 texts, or fewer than two terms, rows have rich terms but no columns for similar wording."""
     made = datasets.table(read((texts * 30)[:count]))

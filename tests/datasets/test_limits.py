@@ -270,7 +270,7 @@ def test_the_limits_are_declared_once():
 def test_the_command_line_raises_a_limit(tmp_path, command, monkeypatch):
     """The option that an error names raises the limit, the help shows its defaults, and an unknown limit is refused."""
     path, db = tmp_path / "x.csv", ("--db", tmp_path / "studio.db")
-    path.write_text("text,label\n" + "some words,1\n" * 30)
+    path.write_text("text,label\n" + "".join(f"some words {k},1\n" for k in range(30)))
     message = "error: x.csv has more than 20 items; on the command line --limit items=NUMBER allows more.\n"
     assert (1, "", message) == command("import", path, "--name", "x", "--limit", "items=20", *db)
     assert 0 == command("import", path, "--name", "x", "--limit", "items=30", *db)[0]

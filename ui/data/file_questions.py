@@ -37,7 +37,9 @@ SERVER_FILES = f"as a {SERVER}, or "
 LOOKING = "Looking at the file…"
 PATH = "Path in {}"
 GAPS = "Some cells are not numbers ({}). What should be done with them?"
-POSITIVE_HELP = "Separate several by a comma. Not needed for 1/-1, 1/0, yes/no and the like."
+POSITIVE_HELP = (
+    "Separate several by a comma. Of numbers: from which on, such as >=5. Not needed for yes/no and the like."
+)
 LABEL, ONE_PAIR, SEVERAL_PAIRS = "Label", "Is {} the label?", "Which of these columns is the label?"
 POSITIVE, UNKNOWN = "Which words are the rare class?", "Which words mean no label?"
 UNLABELED = "{} of {} without a label"
@@ -50,6 +52,7 @@ YES_NO = {
     "--paragraphs": "Each paragraph is a text", "--no-paragraphs": "Each line is a text",
     "file": "Each file is a text", "line": "Each line of each file is a text",
 }  # fmt: skip
+AUDITED = "audited-column"  # in the state of a browser session: a column that a model made, to be audited
 OPEN_DOUBTS = ("sheet", "table", "member")  # doubts without a preselected answer
 
 NONE, OTHER = "\0none", "\0other"  # options: no column; a column that is chosen from a list
@@ -194,46 +197,52 @@ def choose_columns(peek: reading.Peek, file: File) -> reading.Columns | None:
         "Id", [NONE, *columns], index=1 + columns.index(guess.id) if guess.id else 0, key=f"id{end}",
         format_func=lambda column: "none: lines are numbered" if column == NONE else column,
     )  # fmt: skip
+    if not (label := choose_label(peek, end)):
+        return None
+    rule = {} if label == NONE else label_rule(peek, label, end)
+    if rule.get("contains") and not rule["positive"]:
+        return None
     features = missing = None
-    usable = [column for column in columns if column in peek.numeric or column in peek.coded]
-    if not text and usable:
-        guessed = usable if guess.features is None else guess.features
-        features = st.multiselect("Columns to learn from", usable, guessed, key=f"features{end}")
+    usable = [column for column in columns if (column in peek.numeric or column in peek.coded) and column != label]
+    guessed = [each for each in usable if guess.features is None or each in (*guess.features, guess.label)]
+    if not text and usable:  # the column that was guessed as the label is free if another one is
+        features = st.multiselect("Columns to learn from", usable, guessed, key=f"features-{label}{end}")
     if features and (gaps := {each: peek.gaps[each] for each in features if each in peek.gaps}):
         cells = "; ".join(f"{each}: {words}" for each, words in gaps.items())
         missing = st.radio(
             literal(GAPS.format(cells)), reading.MISSING, key=f"missing{end}",
             format_func=lambda key: f"{key}: {reading.MISSING[key]}",
         )  # fmt: skip
-    if not (label := choose_label(peek, end)):
-        return None
-    rule = {} if label == NONE else label_rule(peek, label, end)
-    if rule.get("contains") and not rule["positive"]:
-        return None
+    kept = {"id": identity == guess.id and "id" in guess.guessed, "features": features == guessed}
     return reading.Columns(
         tuple(text),
         None if label == NONE else label,
         None if identity == NONE else identity,
         None if features is None else tuple(features),
         missing=missing,
-        guessed_id=identity == guess.id and guess.guessed_id,
+        guessed=tuple(role for role, is_kept in kept.items() if is_kept),
         **rule,
     )
 
 
 def choose_label(peek: reading.Peek, end: str) -> str | None:
     """Ask which column holds the labels. Return its name, NONE for no labels, or None until one is chosen."""
-    candidates = [peek.guess.label] if peek.guess.label else [*peek.pairs[:MAX_CANDIDATES]]
+    doubt, made = peek.label_doubt, peek.made
+    candidates = [*(doubt.answers[:MAX_CANDIDATES] if doubt else filter(None, [peek.guess.label]))]
     question = LABEL
-    if peek.pairs:
-        question = ONE_PAIR.format(peek.pairs[0]) if len(peek.pairs) == 1 else SEVERAL_PAIRS
+    if doubt:
+        question = ONE_PAIR.format(*candidates) if len(candidates) == 1 else SEVERAL_PAIRS
     others = [column for column in peek.columns if column not in candidates]
+    options = [*candidates, *([] if made else [NONE]), *([OTHER] if others else [])]
     names = {NONE: "no labels", OTHER: "another column"}
     chosen = st.pills(
-        literal(question), [*candidates, NONE, *[OTHER] * bool(others)],
-        default=None if len(candidates) > 1 else [*candidates, NONE][0], required=len(candidates) < 2, wrap=True,
+        literal(doubt.on_a_page if doubt and made else question), options,
+        default=None if len(candidates) > 1 else options[0], required=len(candidates) < 2, wrap=True,
         format_func=lambda option: names.get(option) or literal(option), key=f"label{end}",
     )  # fmt: skip
+    if made:
+        st.session_state[AUDITED] = made if chosen == proposals.MODEL else None
+        chosen = {proposals.PERSON: made, proposals.MODEL: NONE, proposals.IGNORE: NONE}.get(chosen, chosen)
     return st.selectbox("Column of labels", others, key=f"other-label{end}") if chosen == OTHER else chosen
 
 

@@ -17,6 +17,7 @@ from oal_engine.store import Store
 
 from ..page import complain, mail, note
 from .file_questions import (
+    AUDITED,
     PROBLEMS,
     Described,
     File,
@@ -73,6 +74,8 @@ def own_data_form(store: Store) -> None:
             complain(without_options(str(error)))
         else:
             state.update({"brought": nth + 1, "form": True, "new-dataset": dataset, "own-report": report})
+            if column := state.pop(AUDITED, None):
+                state[f"new-column-{dataset}"] = [column]
             st.rerun()
 
 

@@ -21,7 +21,8 @@ class Columns:
     missing: treatment of feature cells without a number, one of MISSING (None: refuse the file).
     fills: {column: number} for such cells in later files.
     codings: {column: how its words become numbers} for feature columns, see codings.py (empty: detect it in the file).
-    guessed_id: whether `id` is a guess; if its cells repeat, the ids of the items are their line numbers instead.
+    guessed: the roles that are guesses, not named by a user. If the cells of a guessed id repeat, the ids of the items
+        are their line numbers instead.
     details: further columns that are stored with the items (None: the first unused ones).
     shown_columns: details that are shown with an item (None: chosen by their names).
     """
@@ -38,7 +39,7 @@ class Columns:
     missing: str | None = None
     fills: dict[str, float] = field(default_factory=dict, compare=False)
     codings: dict[str, Any] = field(default_factory=dict, compare=False)
-    guessed_id: bool = field(default=False, compare=False)
+    guessed: tuple[str, ...] = field(default=(), compare=False)
     details: tuple[str | None, ...] | None = None
     shown_columns: tuple[str, ...] | None = None
 

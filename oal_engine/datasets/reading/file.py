@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
+from . import second_look
 from .codings import COMMA, POINT, Coder, ManyWordsError, expanded_row
 from .columns import Columns
 from .encodings import encoded_twice
@@ -247,7 +248,7 @@ def _read(
             refuse_unreadable(items, source, reader)
         wanted = replace(
             wanted,
-            id=items.columns.id if wanted.guessed_id else wanted.id,
+            id=items.columns.id if "id" in wanted.guessed else wanted.id,
             fills=items.columns.fills,
             details=complete.details,
             shown_columns=complete.shown_columns,
@@ -256,7 +257,10 @@ def _read(
             wanted = replace(wanted, features=items.columns.features, codings=items.columns.codings)
         features = len(items.feature_names)
         described = description(reader, parsed.detected, parsed.columns, items.columns, features)
-        return replace(items, columns=wanted, description=described)
+        items = replace(items, columns=wanted, description=described)
+        if not (limit and len(items.ids) >= limit - 1):  # the beginning of a file that is sorted by label has one label
+            second_look.look(items, opening.layout, source.name)
+        return items
 
 
 def read_vectors(path: FileOrPath, **options: Any) -> Vectors:

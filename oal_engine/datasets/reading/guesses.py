@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from math import isnan
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -41,6 +42,8 @@ VECTOR_NUMBERS = 3  # needed for a list to be a vector: fewer may be labels
 SEPARATORS = re.compile(r"[\[\],|]")  # between the numbers of a list that is written as text
 WORDS = r"(label|class|target|y|categor(y|ies)|topics?|tags?|concepts?|mesh|sentiment|relevant|included)"
 LABEL_NAMES = [re.compile(each) for each in (rf"(is_)?{WORDS}", rf".*[_ ]{WORDS}", rf"(.*[_ ])?{WORDS}[_ ].*")]
+RIVALS = re.compile(r"(.*[_ ])?(label|class|target|sentiment|relevant|included)")  # two such columns are two labels
+MADE = re.compile(r"(?<![a-z])(llm|(chat)?gpt|(model|pred(icted|ictions?)?|scores?|judged?|auto(matic)?)(?![a-z]))")
 OUTCOMES = re.compile(  # in a table without texts
     r"outcome|survived|churn(ed)?|exited|attrition|diagnosis|(is_?)?fraud|(in_?)?default(ed)?|income|deposit|response"
     r"|result|decision|approved|(loan_)?status|purchased|stroke|readmitted|creditability|risk|credit_risk|poisonous"
@@ -52,9 +55,10 @@ NO_CLASSES = re.compile(r"(.*[_ ])?(gender|sex|id)")  # columns of two words tha
 MOST_RATINGS = 10  # different numbers of a column that could be labels
 LABEL_CHARACTERS = 300  # up to which a cell may hold several labels
 NO_LABELS = re.compile(
-    r"(.*[_ ])?(time|timezone|zone|date|created|created_at|location|coord|country|city|language|lang|user|name|author"
+    r"(.*[_ ])?(time|timezone|zone|date|created|created_at|location|coord|country|city|user|name|author"
     r"|source|url|link|doi|year|journal|split)"
 )
+LANGUAGES = re.compile(r"(.*[_ ])?(language|lang)")  # could be the label only if no other column could
 NO_IDS = re.compile(r"(.*[_ ])?(paid|valid|invalid|bid|said|humid|grid|fluid|acid|solid|covid|aid|kid|mid|hybrid)")
 LONG_NUMBER = 6  # digits
 PARTS = re.compile(
@@ -139,18 +143,18 @@ def _topics(cells: Sequence[str], sets: bool, exclusive: bool = True) -> dict[st
     return counts if len(counts) > (1 if sets else 2) and not all(map(is_number, counts)) else {}
 
 
-def guess_columns(words: Words, numeric: Collection[str]) -> Columns:
-    """Guess the role of each column; columns of lists or objects get none. In our own exports the roles are known."""
+def guess_columns(words: Words, numeric: Collection[str], named: Mapping[str, Any] = MappingProxyType({})) -> Columns:
+    """Guess the role of each column; columns of lists or objects get none. In our own exports the roles are known.
+
+    named: the roles that the user named, {"text", "label", "id" or "features": columns}. The columns that were guessed
+    for them are free for other roles.
+    """
     if (numbers := numbers_of([*words])) is not None:
-        names = TITLE_AND_ABSTRACT if contents_of([*words]) == TITLE_AND_ABSTRACT else (TEXT,)
-        text = names if any(any(words.get(column, ())) for column in names) else ()
-        columns = Columns(text, LABEL, "id", None if text else numbers, guessed_id=True)
-        if is_labeled([*words]):
-            classes = {*words[LABEL], *words[PREDICTED]} - {""}
-            return replace(columns, multiclass=True, unknown=()) if len(classes) > 2 else columns
-        # If there are several classes, a further column has their names.
-        several = {*words[LABEL]} - {"", "1", "-1"} or any(name.startswith(SCORE) for name in words)
-        return replace(columns, label=CLASS, multiclass=True, unknown=(SKIPPED,)) if several else columns
+        own = _own_columns(words, numbers)
+        if named.get("label", own.label) != own.label:
+            own = replace(own, multiclass=False, unknown=None)
+        return replace(own, **named)
+    taken = {*named.get("text", ()), named.get("label"), named.get("id")}
     words = {column: cells for column, cells in words.items() if not (are_lists(cells) or _are_objects(cells))}
     coded = coded_columns(words, numeric)
     letters = {column: sum(map(len, cells)) for column, cells in words.items() if column not in numeric}
@@ -158,14 +162,35 @@ def guess_columns(words: Words, numeric: Collection[str]) -> Columns:
     if coded.keys() - {*prose} or numeric:
         prose = [column for column in prose if not NO_TEXTS.fullmatch(_plain_name(column))]
     id = _guess_id(words, prose)
-    texts = _guess_texts(words, letters, prose)
+    id = named.get("id", None if id in taken else id)
+    free = {column: letters[column] for column in letters if column not in taken}
+    constant = {column for column in free if not _varies(words[column])}
+    texts = named.get("text", () if "features" in named else _guess_texts(free, prose, constant))
     rest = [column for column in words if column not in (id, *texts)]
-    label = _guess_label(words, rest, letters, has_texts=bool(texts))
+    label = named["label"] if "label" in named else _guess_label(words, rest, letters, has_texts=bool(texts))
     rest = [column for column in rest if column != label]
-    features = tuple(column for column in rest if column in numeric or column in coded)
-    if not texts and not features and rest:
-        texts = (max(rest, key=letters.__getitem__),)
-    return Columns(texts, label, id, None if texts else features, guessed_id=id is not None)
+    features = tuple(column for column in rest if column in numeric or (column in coded and not _is_called_id(column)))
+    if not (texts or features or "features" in named) and rest:  # a constant column is a text only if there is no other
+        texts = (max(rest, key=lambda column: (_varies(words[column]), letters[column])),)
+    roles = {"text": texts, "label": label, "id": id, "features": None if texts else features}
+    return Columns(**roles | named, guessed=tuple(role for role in roles if roles[role] and role not in named))
+
+
+def _own_columns(words: Words, numbers: tuple[str, ...]) -> Columns:
+    names = TITLE_AND_ABSTRACT if contents_of([*words]) == TITLE_AND_ABSTRACT else (TEXT,)
+    text = names if any(any(words.get(column, ())) for column in names) else ()
+    columns = Columns(text, LABEL, "id", None if text else numbers, guessed=("id",))
+    if is_labeled([*words]):
+        classes = {*words[LABEL], *words[PREDICTED]} - {""}
+        return replace(columns, multiclass=True, unknown=()) if len(classes) > 2 else columns
+    # If there are several classes, a further column has their names.
+    several = {*words[LABEL]} - {"", "1", "-1"} or any(name.startswith(SCORE) for name in words)
+    return replace(columns, label=CLASS, multiclass=True, unknown=(SKIPPED,)) if several else columns
+
+
+def _varies(cells: Sequence[str]) -> bool:
+    """Tell whether cells are not all the same. A single cell may be anything."""
+    return len(cells) < 2 or len({*cells}) > 1
 
 
 def _prose_columns(words: Words, coded: Collection[str]) -> list[str]:
@@ -180,7 +205,10 @@ def _prose_columns(words: Words, coded: Collection[str]) -> list[str]:
 
 
 def possible_labels(words: Words, columns: Columns) -> tuple[str, ...]:
-    """Return the columns whose values could be labels, for a table without a column that has a label-like name."""
+    """Return the columns that could be the label and must be asked about: two that contradict each other, or, if no
+    column is called like a label, those whose values could be labels."""
+    if columns.label:
+        return _rivals(words, columns)
     rest = {
         column: _label_words(cells)
         for column, cells in words.items()
@@ -188,6 +216,9 @@ def possible_labels(words: Words, columns: Columns) -> tuple[str, ...]:
         and not NO_CLASSES.fullmatch(_plain_name(column))
         and not NO_LABELS.fullmatch(column.casefold())
     }
+    languages = {column for column in rest if LANGUAGES.fullmatch(column.casefold())}
+    if len(languages) < len(rest):
+        rest = {column: kinds for column, kinds in rest.items() if column not in languages}
     unnamed = _are_unnamed(words)
     pairs = [
         column
@@ -200,12 +231,54 @@ def possible_labels(words: Words, columns: Columns) -> tuple[str, ...]:
     ratings = [
         column
         for column, kinds in rest.items()
-        if (unnamed or len(rest) == 1 or RATINGS.fullmatch(_plain_name(column)))
+        if (unnamed or len(rest) == 1 or RATINGS.fullmatch(_plain_name(column)) or is_made(column))
         and _has_few_words(words[column])
         and 1 < len(kinds) <= (MOST_RATINGS if all(map(is_number, kinds)) else MAX_WORDS)
     ]
+    scores = [column for column in rest if (len(rest) == 1 or is_made(column)) and are_scores(words[column])]
     files = [SOURCE] if SOURCE in words and _are_files_of_classes(words[SOURCE]) else []
-    return (*(column for column in rest if column in pairs or column in ratings), *files)
+    return (*(column for column in rest if column in (*pairs, *ratings, *scores)), *files)
+
+
+def _rivals(words: Words, columns: Columns) -> tuple[str, ...]:
+    """Return the guessed label and the columns that are called like it and hold other labels; () if there are none."""
+    label = str(columns.label)
+    if "label" not in columns.guessed or not RIVALS.fullmatch(_plain_name(label)):
+        return ()
+    rivals = [
+        column
+        for column in words
+        if column != label
+        and RIVALS.fullmatch(_plain_name(column))
+        and not is_made(column)
+        and (columns.text or LABEL_NAMES[0].fullmatch(_plain_name(column)))
+        and _has_few_words(words[column])
+        and len(_label_words(words[column])) > 1
+        and not _say_the_same(words[label], words[column])
+    ]
+    return (label, *rivals) if rivals else ()
+
+
+def _say_the_same(cells: Sequence[str], others: Sequence[str]) -> bool:
+    """Tell whether each word of a column always goes with the same word of another one, and the reverse."""
+    pairs = {(plain(cell), plain(other)) for cell, other in zip(cells, others)}
+    return len({cell for cell, _ in pairs}) == len(pairs) == len({other for _, other in pairs})
+
+
+def is_made(column: str) -> bool:
+    """Tell whether a column is called as if a model had made it."""
+    return MADE.search(re.sub(r"([a-z])([A-Z])", r"\1_\2", column).casefold()) is not None
+
+
+def are_scores(cells: Sequence[str]) -> bool:
+    """Tell whether cells are scores between 0 and 1, of more than a few values."""
+    return are_measurements(cells) and all(0 <= float(word) <= 1 for word in _label_words(cells))
+
+
+def are_measurements(cells: Sequence[str]) -> bool:
+    """Tell whether cells are numbers of too many different values to be label words."""
+    numbers = _label_words(cells)
+    return len(numbers) > MOST_RATINGS and not _has_few_words(cells) and all(map(is_number, numbers))
 
 
 def _are_files_of_classes(cells: Sequence[str]) -> bool:
@@ -251,18 +324,22 @@ def numbers_in(cell: Any) -> list[float]:
 def _guess_id(words: Words, prose: list[str]) -> str | None:
     """Guess the id column: the first one with unique cells that is named like an id, else the first column of the
     table if it numbers the rows, or if no column has a name and its cells are long numbers."""
-    called = [
-        column
-        for column in words
-        if re.search(r"(?i)ids?$", column) and column not in prose and not NO_IDS.fullmatch(column.casefold())
-    ]
+    called = [column for column in words if _is_called_id(column) and column not in prose]
     different = [column for column in called if len(set(words[column])) == len(words[column])]
     fitting = (column for column in different if all(cell.isdigit() or not is_number(cell) for cell in words[column]))
     first = next(iter(words), "")
     serial = len(words) > 1 and SERIAL.fullmatch(first.casefold()) and not re.fullmatch(r"c2", [*words][1])
-    if serial and len(words[first]) > 1 and are_consecutive(words[first]):
+    if serial and len(words[first]) > 1 and are_consecutive(words[first][:SAMPLE_ROWS]):
         return next(fitting, first)
     return next(fitting, first if first and _are_unnamed(words) and _are_long_numbers(words[first]) else None)
+
+
+def _is_called_id(column: str) -> bool:
+    return re.search(r"(?i)ids?$", column) is not None and not NO_IDS.fullmatch(column.casefold())
+
+
+def _is_coordinate(column: str, others: Collection[str]) -> bool:
+    return _plain_name(column) == "y" and "x" in map(_plain_name, others)
 
 
 def _are_long_numbers(cells: Sequence[str]) -> bool:
@@ -279,15 +356,16 @@ def _plain_name(column: str) -> str:
     return column.strip().casefold().rpartition(".")[2]
 
 
-def _guess_texts(words: Words, letters: dict[str, int], prose: list[str]) -> tuple[str, ...]:
+def _guess_texts(letters: Mapping[str, int], prose: list[str], constant: Collection[str]) -> tuple[str, ...]:
     """Guess the text columns: title and abstract, else the first one named like a text, else the longest column of
-    prose. Of a pair such as text1 and text2 both are taken."""
-    by_name = {_plain_name(column).replace("_", " "): column for column in words}
+    prose. Of a pair such as text1 and text2 both are taken. letters: {column of words: number of its letters}."""
+    by_name = {_plain_name(column).replace("_", " "): column for column in letters}
     title, abstract = (next((by_name[name] for name in by_name if name in names), "") for names in (TITLES, ABSTRACTS))
-    if title and abstract:
+    if title and abstract and not {title, abstract} <= {*constant}:
         return title, abstract
     called = [column for column in letters if re.fullmatch(TEXT_NAMES, _plain_name(column))]
-    texts = (called or sorted(prose, key=letters.__getitem__, reverse=True))[:1]
+    prose = sorted((column for column in prose if column in letters), key=letters.__getitem__, reverse=True)
+    texts = sorted([*called, *prose], key=lambda column: column in constant)[:1]
     second = next(
         (column for column in prose for text in texts if {text[:-1] + "1", text[:-1] + "2"} == {text, column}), None
     )
@@ -297,11 +375,18 @@ def _guess_texts(words: Words, letters: dict[str, int], prose: list[str]) -> tup
 def _guess_label(words: Words, rest: list[str], letters: Collection[str], has_texts: bool) -> str | None:
     """Guess the label column: one named like a label, else the last or first one if it has few different words. In a
     file with texts and a header, a column of numbers is the label only if it is named like one."""
-    whole_file = len(next(iter(words.values()), ())) < SAMPLE_ROWS
-    rest = [column for column in rest if len({*words[column]}) > 1 or not whole_file]  # a constant is not a label
-    called = [column for names in LABEL_NAMES for column in rest if names.fullmatch(_plain_name(column))]
+    rest = [column for column in rest if len({*words[column]}) > 1]  # a constant is not a label
+    exact, *_ = LABEL_NAMES
+    called = [
+        column
+        for names in LABEL_NAMES
+        for column in rest
+        if names.fullmatch(_plain_name(column))
+        and (not are_measurements(words[column]) or (names is exact and not _is_coordinate(column, words)))
+    ]
+    few = {column: _has_few_words(words[column]) for column in called}
+    called.sort(key=lambda column: (is_made(column), not (has_texts or few[column])))
     if not has_texts:
-        called.sort(key=lambda column: not _has_few_words(words[column]))
         outcomes = (column for column in rest if OUTCOMES.fullmatch(_plain_name(column)))
         called += [column for column in outcomes if len(_label_words(words[column])) == 2]
     if called or len(words) < 2:
@@ -311,7 +396,8 @@ def _guess_label(words: Words, rest: list[str], letters: Collection[str], has_te
         for column in (next(reversed(words)), next(iter(words)))
         if column in rest
         and _has_few_words(words[column])
-        and not NO_LABELS.fullmatch(column.casefold())
+        and not (NO_LABELS.fullmatch(column.casefold()) or LANGUAGES.fullmatch(column.casefold()))
+        and not _is_called_id(column)
         and not are_dates(words[column])
     ]
     whole = [

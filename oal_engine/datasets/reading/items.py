@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite, isinf, isnan, nan
 from pathlib import Path
@@ -323,7 +323,7 @@ def collect_items(
     """
     is_import, names = label_values is None, list(columns.features or ())
     unique_ids, bounded = is_import and bool(columns.id), bool(columns.text) or not is_import
-    collected = _Collector(unique_ids, columns.guessed_id, bounded, bool(columns.details), folder)
+    collected = _Collector(unique_ids, "id" in columns.guessed, bounded, bool(columns.details), folder)
     missing = _MissingNumbers(columns.fills, is_import and columns.missing != "skip")
     coder = Coder(columns.features or (), columns.codings, is_import)
     build = ItemBuilder(parsed.columns, columns, name, str if is_import else lambda line: "", width, missing, coder)
@@ -340,7 +340,7 @@ def collect_items(
         y_of = meanings(collected.words, columns, classes, name)
     else:
         y_of = later_meanings(collected.words, columns, label_values)
-    if columns.guessed_id and not collected.unique_ids and is_import:
+    if "id" in columns.guessed and not collected.unique_ids and is_import:
         columns = replace(columns, id=None)
         collected.ids = strings(folder, map(str, collected.lines))
     vectors = parsed.vectors
@@ -374,6 +374,14 @@ def collect_items(
     )
 
 
+def check_present(columns: Iterable[str | None], available: Collection[str], name: str) -> None:
+    """Raise DataError if a file has no column of one of these names."""
+    for column in columns:
+        if column is not None and column not in available:
+            names = name_list(available) or "numbers only"
+            raise DataError(f"{name} has no column {column!r}; its columns are {names}.")
+
+
 class ItemBuilder:
     """Build an item from the cells of a row, or tell why the row is skipped.
 
@@ -394,11 +402,7 @@ class ItemBuilder:
     ) -> None:
         self.make_id, self.width, self.missing, self.coder = make_id, width, missing, coder
         self.features, detail_columns = columns.features or (), columns.details or ()
-        for column in (*columns.text, columns.label, columns.id, *self.features, *detail_columns):
-            if column is not None and column not in available:
-                raise DataError(
-                    f"{name} has no column {column!r}; its columns are {name_list(available) or 'numbers only'}."
-                )
+        check_present((*columns.text, columns.label, columns.id, *self.features, *detail_columns), available, name)
         place = {column: at for at, column in enumerate(available)}
         self.text_at, self.features_at = [place[each] for each in columns.text], [place[each] for each in self.features]
         self.details_at = [place[column] if column else None for column in detail_columns]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from operator import ge, gt, le, lt
 
 import numpy as np
 
@@ -48,6 +49,9 @@ PAIRS = (
 )  # (positive, negative)
 GAPS = {"", "?", "na", "n/a", "#n/a", "nan", "null", "unlabeled", "unlabelled"}  # always "no label"
 WEAK_GAPS = {"-", "--", ".", "none", "unknown", "unsure", "not sure", "maybe", "undecided", "ignore", "skip", "todo"}
+MOST_NUMBERS = 10  # different numbers of a label column, up to which they are listed
+COMPARISONS = {">=": ge, ">": gt, "<=": le, "<": lt}
+THRESHOLD = re.compile(r"([<>]=?)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)")  # a positive label such as >=0.5
 LIST, QUOTED = re.compile(r'(?:\{"choices": ?)?\[([^\[\]]*)\]\}?'), re.compile(r"""(["'])(.*?)\1""")
 HASH = r"#(?=\w)"  # before a label, but not at the end of one, as in C#
 CLASSES = range(2, np.iinfo(np.int8).max + 1)  # allowed numbers of classes
@@ -65,15 +69,34 @@ def meanings(words: Skipped, columns: Columns, classes: tuple[str, ...], name: s
 
 def later_meanings(words: Iterable[str], columns: Columns, imported: dict[str, int]) -> dict[str, int]:
     """Return {label word: y} for appended items. A word keeps its meaning from the import; a new set of labels is
-    positive if one of its labels is."""
-    if not columns.holds_sets:
+    positive if one of its labels is, a new number if it is beyond the threshold."""
+    if not has_rule(columns, imported):
         return imported
     if columns.headings:
         signs = _signs_of_headings(words, columns)
+    elif is_beyond := threshold(columns.positive, imported):
+        signs = {word: 1 if is_beyond(word) else -1 for word in words if is_number(plain(word))}
     else:
         wanted = set(map(plain, columns.positive))
         signs = {word: -1 if wanted.isdisjoint(map(plain, label_parts([word]))) else 1 for word in words}
     return signs | imported
+
+
+def has_rule(columns: Columns, words: Collection[str]) -> bool:
+    """Tell whether a label word that is not among `words`, those of the import, has a meaning, too."""
+    return columns.holds_sets or threshold(columns.positive, words) is not None
+
+
+def threshold(positive: Sequence[str], words: Collection[str] = ()) -> Callable[[str], bool] | None:
+    """Return the comparison that a single positive label such as >=0.5 stands for, unless it is one of the words."""
+    match = THRESHOLD.fullmatch(positive[0].strip()) if len(positive) == 1 and positive[0] not in words else None
+    return match and (lambda word: COMPARISONS[match[1]](float(word), float(match[2])))
+
+
+def matching(wanted: str, words: Iterable[str]) -> set[str]:
+    """Return the words that are the wanted one: in its own spelling, else in any case and with any blanks."""
+    words = {*words}
+    return {wanted} & words or {word for word in words if plain(word) == plain(wanted)}
 
 
 def _gaps(words: Skipped, columns: Columns) -> set[str]:
@@ -165,33 +188,57 @@ def natural(word: str) -> tuple[int, float | str, str]:
 def _signs(words: Skipped, columns: Columns, name: str) -> dict[str, int]:
     """Map label words {word: (count, first line)} to +1, -1 or 0. Raise DataError if the meaning is unclear."""
     counts = {word: count for word, (count, _) in words.items() if word}
-    listed = counted(counts)
+    holds = f"column {columns.label!r} of {name}, which holds {counted(counts)}."
     if columns.headings:
         return _heading_signs(counts, columns, name)
+    if counts and (is_beyond := threshold(columns.positive, counts)):
+        if odd := next((word for word in counts if not is_number(word)), None):
+            raise DataError(
+                f"{columns.positive[0]} compares numbers. Got {odd!r} (--unknown {odd!r} is no label) in {holds}"
+            )
+        signs = {word: 1 if is_beyond(word) else -1 for word in counts}
+        if 1 not in signs.values():
+            raise DataError(f"No number is {columns.positive[0]} in {holds}")
+        return {"": 0} | signs
     if columns.positive and counts:
         words_of = {word: {word, *(parts(word) if columns.contains else ())} for word in counts}
         occurring, wanted = set[str]().union(*words_of.values()), set[str]()
         for value in columns.positive:
-            same = {value} & occurring or {part for part in occurring if plain(part) == plain(value)}
-            if not same:
-                raise DataError(
-                    f"The positive label {value!r} does not occur in column {columns.label!r} of {name}, "
-                    f"which holds {listed}."
-                )
+            if not (same := matching(value, occurring)):
+                raise DataError(f"The positive label {value!r} does not occur in {holds}")
             wanted |= same
         return {"": -1 if columns.contains else 0} | {word: 1 if words_of[word] & wanted else -1 for word in counts}
     pairs: Sequence[tuple[str, str]] = PAIRS
     for word in counts:
         fitting = [pair for pair in pairs if plain(word) in pair]
         if not fitting:
-            mixed = f", mixed from line {words[word][1]:,} ({word!r}) on" if pairs is not PAIRS else ""
-            raise DataError(
-                f"Column {columns.label!r} of {name} has {len(counts):,} labels: {listed}{mixed}. Pick the labels of "
-                "the rare class (--positive), make each word a class (--multiclass), name the words that mean no label "
-                "(--unknown), or import no labels (--label '')."
-            )
+            odd = f"; {word!r} at line {words[word][1]:,} is no pair with the others" if pairs is not PAIRS else ""
+            raise DataError(f"Column {columns.label!r} of {name} {_unclear(counts, odd)}")
         pairs = fitting
     return {"": 0} | {word: 1 if plain(word) == pairs[0][0] else -1 for word in counts}
+
+
+def _unclear(counts: dict[str, int], odd: str) -> str:
+    """Say which label words have no clear meaning, and how to give them one."""
+    numbers = sorted((word for word in counts if is_number(word)), key=float)
+    if len(numbers) == len(counts) > MOST_NUMBERS:
+        start = numbers[len(numbers) * 3 // 4]
+        classes = ", make each number a class (--multiclass)" if len(counts) in CLASSES else ""
+        return (
+            f"holds {len(counts):,} different numbers, from {numbers[0]} to {numbers[-1]}: say from which on an item "
+            f"is positive (--positive '>={start}'){classes}, or import no labels (--label '')."
+        )
+    if len(counts) == 1:
+        [word] = counts
+        return (
+            f"has 1 label: {counted(counts)}. Say that it is the rare class (--positive {word!r}) and that empty cells "
+            "are not (--contains), or import no labels (--label '')."
+        )
+    return (
+        f"has {len(counts):,} labels: {counted(counts)}{odd}. Pick the labels of the rare class (--positive), "
+        "make each word a class (--multiclass), name the words that mean no label (--unknown), or import no labels "
+        "(--label '')."
+    )
 
 
 def _heading_signs(counts: dict[str, int], columns: Columns, name: str) -> dict[str, int]:
@@ -214,8 +261,8 @@ def _heading(text: str) -> str:
 
 
 def plain(word: str) -> str:
-    """Normalize the case of a label word, and the notation of a number."""
-    return _canonical(word.strip()).casefold()
+    """Normalize the case and the blanks of a label word, and the notation of a number."""
+    return " ".join(_canonical(word.strip()).split()).casefold()
 
 
 def _canonical(word: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -12,21 +12,26 @@ from typing import Any, NamedTuple
 
 from scipy import sparse
 
+from . import proposals
 from .codings import Codings
 from .columns import Columns
 from .delimited import DELIMITERS
-from .file import TWICE, description, parse
+from .file import TWICE, cell_words, description, parse
 from .guesses import (
+    Words,
     are_lists,
+    are_scores,
     coded_columns,
     gaps_of,
     guess_columns,
+    is_made,
     numeric_columns,
     possible_labels,
     several_labels,
 )
+from .items import check_present
 from .labels import CLASSES, are_clear, label_parts
-from .parsed import Doubt, cell_text, name_list, plural
+from .parsed import Cells, Doubt, ParsedFile, cell_text, is_number, name_list, plural
 from .readers import BINARY, DECLARING, reader_for
 from .sources import SAMPLE_ROWS, DataError, FileOrPath, NotDecoded, Opening, open_source
 
@@ -35,6 +40,8 @@ LAYOUT = (
     "member", "files", "table", "sheet", "encoding", "delimiter", "decimals", "header", "paragraphs", "ignored"
 )  # parts of the layout, in this order  # fmt: skip
 MAX_LABEL_WORDS, LABEL_WORD_CHARACTERS = 50, 60  # of a column whose words are offered as labels
+SURVEYED_ROWS, MOST_COUNTED = 100, 200  # rows that are counted at a time; columns whose words are counted
+VECTORS = ("svmlight", "npy", "npz")  # formats in which every column has its role already
 
 
 class Peek(NamedTuple):
@@ -54,14 +61,20 @@ class Peek(NamedTuple):
     part_words: Mapping[str, Mapping[str, int]] = MappingProxyType({})  # {column in `several`: counts of single labels}
     whole: bool = True  # whether all rows were counted
     unclear: bool = False  # whether the label words have no obvious meaning
-    pairs: tuple[str, ...] = ()  # columns whose words could be labels, if none is named like a label
+    pairs: tuple[str, ...] = ()  # columns whose words could be labels, if it is not clear which of them is the label
+    made: str | None = None  # the likeliest label column, if a model seems to have made it
     coded: Codings = MappingProxyType({})  # columns of words that can become numbers, such as categories
 
     @property
     def doubtful(self) -> bool:
         """Whether the user must answer a question before the file can be imported with the guessed roles."""
         gaps = self.gaps.keys() & set(self.guess.features or ())
-        return bool(self.doubts or self.pairs or self.unclear or self.guess.label in self.several or gaps)
+        return bool(self.doubts or self.label_doubt or self.unclear or self.guess.label in self.several or gaps)
+
+    @property
+    def label_doubt(self) -> Doubt | None:
+        """The question which column holds the labels, or who made them; None if that is clear."""
+        return proposals.label_doubt(self.pairs, self.made)
 
     @property
     def description(self) -> dict[str, Any]:
@@ -75,13 +88,9 @@ class Peek(NamedTuple):
     def settle(self, label: str | None, contains: bool | None, *, named: bool = False) -> None:
         """Raise DataError if the user must still choose the layout; the label column, unless it was `named`; or, if
         cells of `label` hold several labels, whether each label counts (`contains`)."""
-        for doubt in self.doubts:
+        doubts = (*self.doubts, None if named else self.label_doubt)
+        for doubt in filter(None, doubts):
             raise DataError(doubt.question)
-        if self.pairs and not named:
-            raise DataError(
-                f"The label could be in the column {name_list(self.pairs, 8)}: say which column holds it "
-                f"(--label {self.pairs[0]!r}), or that there are no labels (--label '')."
-            )
         if label and label in self.several and contains is None:
             raise DataError(
                 f"Cells of the column {label!r} hold several labels, such as {self.several[label]!r}: say whether each "
@@ -89,51 +98,40 @@ class Peek(NamedTuple):
             )
 
 
-def peek(path: FileOrPath, rows: int = 20, counted_lines: int = 0, **options: Any) -> Peek:
-    """Read the first rows of a file (a path, or an open binary file), and guess its columns.
+def peek(
+    path: FileOrPath,
+    rows: int = 20,
+    lines: int | None = None,
+    named: Mapping[str, Any] = MappingProxyType({}),
+    **options: Any,
+) -> Peek:
+    """Read a file (a path, or an open binary file), guess its columns, and return its first rows.
 
-    counted_lines: number of lines in which label words are counted (0: only in the first SAMPLE_ROWS).
-    options: fields of `Opening`.
+    lines: number of lines to look at (None: all). named: roles that the user named, as for `guess_columns`. options:
+    fields of `Opening`.
     """
     opening = Opening(**options)
     try:
         with open_source(path, opening) as source:
-            if reader_for(source, opening.reader) not in (*BINARY, *DECLARING):
+            reader = reader_for(source, opening.reader)
+            if reader not in (*BINARY, *DECLARING):
                 source.check_encoding()
-        head = _peek(path, rows, opening)
+        if reader in VECTORS:
+            lines = lines or SAMPLE_ROWS
+        return _peek(path, rows, lines, named, opening)
     except NotDecoded as error:
         if not error.excerpts:
             raise
         opening = replace(opening, encoding=next(iter(error.excerpts)))
-        head = _peek(path, rows, opening)
+        head = _peek(path, rows, lines, named, opening)
         doubt = Doubt("encoding", str(error), (*error.excerpts,), (*error.excerpts.values(),))
-        head = head._replace(doubts=(doubt, *head.doubts))
-    return head if head.whole or not counted_lines else _with_more_counts(path, head, opening, counted_lines)
+        return head._replace(doubts=(doubt, *head.doubts))
 
 
-def _with_more_counts(path: FileOrPath, head: Peek, opening: Opening, lines: int) -> Peek:
-    """Count the label words in more lines, because the first lines of a file sorted by label have only one label."""
-    counts = {column: Counter[str]() for column in head.columns if column in {*head.label_words, *head.part_words}}
-    with parse(path, opening, limit=lines) as (_, _, parsed, _):
-        places, rows = [(parsed.columns.index(column), each) for column, each in counts.items()], 0
-        for rows, (_, cells) in enumerate(parsed.rows, 1):  # noqa: B007
-            for at, each in places if not isinstance(cells, str) else ():
-                each[cell_text(cells[at]).strip()] += 1
-    label_words = {column: _most_frequent_first(each) for column, each in counts.items() if len(each) <= CLASSES[-1]}
-    part_words = {
-        column: _most_frequent_first(Counter(label_parts(each.elements())))
-        for column, each in counts.items()
-        if column in head.part_words
-    }
-    guess, unclear = head.guess, head.unclear
-    if guess.label in counts:
-        unclear = not are_clear([*counts[guess.label]], guess)
-    return head._replace(label_words=label_words, part_words=part_words, whole=rows < lines - 1, unclear=unclear)
-
-
-def _peek(path: FileOrPath, rows: int, opening: Opening) -> Peek:
-    with parse(path, opening, limit=SAMPLE_ROWS) as (_, reader, parsed, words):
-        numeric = numeric_columns(words)
+def _peek(path: FileOrPath, rows: int, lines: int | None, named: Mapping[str, Any], opening: Opening) -> Peek:
+    with parse(path, opening, limit=lines) as (source, reader, parsed, words):
+        roles = (*named.get("text", ()), named.get("label"), named.get("id"), *named.get("features", ()))
+        check_present(roles, parsed.columns, source.name)
         preview = [dict(zip(words, cells)) for cells in islice(zip(*words.values()), rows)]
         if parsed.vectors is not None:
             preview = preview or [{} for _ in range(min(rows, parsed.vectors.shape[0]))]
@@ -143,38 +141,83 @@ def _peek(path: FileOrPath, rows: int, opening: Opening) -> Peek:
                 row["features"] = " ".join(f"{number}:{value:g}" for number, value in pairs)
         lists = tuple(column for column, cells in words.items() if are_lists(cells))
         several = {column: cell for column, cells in words.items() if (cell := several_labels(cells))}
-        guess = guess_columns(words, numeric)
+        counts, parts, words, whole = _survey(parsed, words, several, lines)
+        numeric = numeric_columns(words)
+        guess = guess_columns(words, numeric, named)
         again = parsed.repeated.get(guess.label or "")
         called_alike = (guess.label, again) if guess.label and again else ()
-        guess = replace(guess, label=None) if called_alike else guess
+        label_pairs = called_alike or (possible_labels(words, guess) if parsed.vectors is None else ())
+        label_pairs = label_pairs if "label" not in named else ()
+        label_pairs = tuple(column for column in label_pairs if not is_made(column)) or label_pairs
+        guess = replace(guess, label=None) if label_pairs and guess.label else guess
+        likeliest = next(filter(None, (*label_pairs, guess.label)), None)
+        is_asked = "label" not in named and likeliest and (is_made(likeliest) or are_scores(words[likeliest]))
         numeric = numeric if parsed.vectors is None else ()  # numbers in vectors have no columns
         codings = coded_columns(words, numeric) if parsed.vectors is None else {}
         numbers = {column: codings.get(column) for column in (*numeric, *codings) if codings.get(column) != ()}
         gaps = {column: gap for column, coding in numbers.items() if (gap := gaps_of(words[column], coding))}
-        unclear = guess.label is not None and not are_clear(words[guess.label], guess)
-        label_pairs = possible_labels(words, guess) if parsed.vectors is None and guess.label is None else ()
-        label_pairs = called_alike or label_pairs
-        label_words = _counts_by_column({column: words[column] for column in words if column not in guess.text})
-        part_words = _counts_by_column({column: label_parts(words[column]) for column in several})
+        unclear = guess.label is not None and not are_clear([*counts.get(guess.label, words[guess.label])], guess)
+        label_words = _shown_counts({column: each for column, each in counts.items() if column not in guess.text})
         return Peek(
             reader, parsed.columns, preview, guess, numeric, lists, dict(parsed.detected), parsed.doubts, several, gaps,
-            label_words, part_words, len(next(iter(words.values()), ())) < SAMPLE_ROWS, unclear, label_pairs, codings,
+            label_words, _shown_counts(parts), whole, unclear, label_pairs, likeliest if is_asked else None, codings,
         )  # fmt: skip
 
 
-def _counts_by_column(columns: Mapping[str, Iterable[str]]) -> dict[str, dict[str, int]]:
-    """Count the words of each column, the most frequent first. Columns with more than MAX_LABEL_WORDS different words,
-    or with long words, are left out."""
-    counts = {column: Counter(map(str.strip, words)) for column, words in columns.items()}
+class _Survey(NamedTuple):
+    """What a whole file holds: for each column of few words their counts; for each column whose cells hold several
+    labels the counts of these; the first rows, and later ones with a new word; and whether all rows were counted."""
+
+    counts: dict[str, Counter[str]]
+    parts: dict[str, Counter[str]]
+    words: Words
+    whole: bool
+
+
+def _shown_counts(counts: Mapping[str, Counter[str]]) -> dict[str, dict[str, int]]:
+    """Sort the counts of each column, the most frequent word first. Columns with long words are left out."""
     return {
-        column: _most_frequent_first(each)
+        column: dict(sorted(each.items(), key=lambda pair: (-pair[1], pair[0])))
         for column, each in counts.items()
-        if len(each) <= MAX_LABEL_WORDS and all(len(word) <= LABEL_WORD_CHARACTERS for word in each)
+        if all(len(word) <= LABEL_WORD_CHARACTERS for word in each)
     }
 
 
-def _most_frequent_first(counts: Mapping[str, int]) -> dict[str, int]:
-    return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
+def _survey(parsed: ParsedFile, words: Words, several: Collection[str], lines: int | None) -> _Survey:
+    """Pass the rows of a file, because the first rows of a file that is sorted or merged do not show what follows."""
+    few = [column for column, cells in words.items() if len({*cells}) <= MAX_LABEL_WORDS]
+    numbers = {*numeric_columns(words)} - {*few}
+    counts, parts = (
+        {column: Counter[str]() for column in (*few, *numbers)},
+        {column: Counter[str]() for column in several},
+    )
+    if len(counts) > MOST_COUNTED:
+        counts = {column: counts[column] for column in (*few[: MOST_COUNTED // 2], *few[-MOST_COUNTED // 2 :])}
+    places = {column: at for at, column in enumerate(parsed.columns) if column in counts or column in parts}
+    rows, later, n_rows, n_good = islice(parsed.rows, lines), list[Cells](), 0, 0
+    first = len(next(iter(words.values()), ()))
+    while chunk := [*islice(rows, SURVEYED_ROWS)]:
+        good, new = [cells for _, cells in chunk if not isinstance(cells, str)], set[int]()
+        for column, at in places.items():
+            cells = [cell_text(row[at]).strip() for row in good]
+            if column in parts:
+                parts[column].update(label_parts(cells))
+            if column in numbers:  # only what is no number is news
+                cells = ["0" if is_number(cell) else cell for cell in cells]
+            if column in counts:
+                new |= {cells.index(word) for word in {*cells} - counts[column].keys()}
+                counts[column].update(cells)
+        later += [good[k] for k in sorted(new) if n_good + k >= first]
+        n_rows, n_good = n_rows + len(chunk), n_good + len(good)
+        counts = {column: each for column, each in counts.items() if len(each) <= CLASSES[-1]}
+    found = [cell_words(cells) for cells in later[:SAMPLE_ROWS]]
+    words = {column: (*cells, *(row[at] for row in found)) for at, (column, cells) in enumerate(words.items())}
+    return _Survey(
+        {column: counts[column] for column in few if column in counts},
+        parts,
+        words,
+        lines is None or n_rows < lines - 1,
+    )
 
 
 def size_sentence(path: FileOrPath, **options: Any) -> str:

@@ -13,7 +13,7 @@ from .columns import Columns
 from .file import read
 from .items import Items
 from .labels import PAIRS, gaps_among, plain
-from .parsed import cell_text
+from .parsed import Doubt, cell_text, name_list
 from .sources import SAMPLE_ROWS, FileOrPath
 
 MORE_PAIRS = (("spam", "ham"), ("fake", "real"), ("malignant", "benign"))  # proposed, but never used without asking
@@ -29,6 +29,9 @@ class Proposal(NamedTuple):
     unknown: tuple[str, ...]
 
 
+PERSON, MODEL, IGNORE = "labels that a person gave", "labels that a model made (audit them)", "ignore"
+
+
 class FirstItem(NamedTuple):
     """An item as it will be imported. meaning: positive, negative, a class or "" (no label). fields: {column: cell}."""
 
@@ -36,6 +39,21 @@ class FirstItem(NamedTuple):
     label: str
     meaning: str
     fields: dict[str, str]
+
+
+def label_doubt(candidates: Sequence[str], made: str | None) -> Doubt | None:
+    """Ask which of the candidates is the label; or, if a model seems to have made the likeliest one, what it holds.
+    Return None if there is nothing to ask."""
+    if made:
+        question = f"{made}: {PERSON} (--label {made!r}), {MODEL} (--label ''), or {IGNORE} (--label '')?"
+        return Doubt("made", question, (PERSON, MODEL, IGNORE))
+    if not candidates:
+        return None
+    question = (
+        f"The label could be in the column {name_list(candidates, 8)}: say which column holds it "
+        f"(--label {candidates[0]!r}), or that there are no labels (--label '')."
+    )
+    return Doubt("label", question, tuple(candidates))
 
 
 def propose(counts: Mapping[str, int]) -> Proposal:
