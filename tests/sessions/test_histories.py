@@ -129,7 +129,7 @@ class Histories(RuleBasedStateMachine):
         if self.several:
             self.attempt("close_question", name)
 
-    @rule(item=ITEM, text=st.text(st.characters(exclude_characters="\0"), max_size=5), who=WHO)
+    @rule(item=ITEM, text=st.text(max_size=5), who=WHO)
     def note(self, item, text, who):
         self.attempt("note", item, text, who)
 
