@@ -1,14 +1,17 @@
 """The engine as a scikit-learn estimator: OnlineActiveClassifier."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from math import inf
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import csr_array, issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -21,6 +24,7 @@ from .kernel.query_rules import QUERY_RULES
 from .sessions.insights import calibration
 
 WHOLE = Parameter(0, "", low=0, whole=True)
+SEEDS = 2**63  # their number
 UNKNOWN = rows.read_only(np.zeros(1), np.int8)  # the unknown label of a single row
 INPUT = {"accept_sparse": "csr", "dtype": np.float64}
 
@@ -79,18 +83,22 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
     """A published algorithm, or "LEARNER + RULE", as a classifier that learns only from the labels it asks for.
 
     algorithm: a name of ALGORITHMS, or a learner and a rule as in "cspaa + asymmetric". Parameters of the algorithm are
-    given by name (eta=0.1; None: the default), and can be tuned and cloned like all other settings. budget: most labels
-    that may be asked for (None: no limit). random_state: seed >= 0 of the random draws. rho: weight of a positive:
-    "laplace" estimates it from the labels received, "auto" takes the class ratio of y (in `fit`), or a number. metric
-    ("sum" or "cost"), alpha_p and c_p: the metric that rho is for, and its weights. theta: smallest margin that
-    predicts positive. averaged: once the budget is spent, predict with the mean of the weights. positive_class: which
-    of two labels is the positive one (None: the second of `classes_`, which are sorted).
+    given by name (eta=0.1; None: the default). Like all other settings they are attributes, and can be tuned and
+    cloned. budget: most labels that may be asked for (None: no limit). random_state: seed of the random draws, an
+    integer; a RandomState, a Generator or None (numpy's global RandomState) gives each fit a new seed. rho: weight of a
+    positive: "laplace" estimates it from the labels received, "auto" takes the class ratio of y (in `fit`), or a
+    number. metric ("sum" or "cost"), alpha_p and c_p: the metric that rho is for, and its weights. theta: smallest
+    margin that predicts positive. averaged: once the budget is spent, predict with the mean of the weights.
+
+    positive_class: which of two labels is the positive one. None: the larger one of numbers and booleans; otherwise the
+    rarer one in the y of `fit` or of the first `partial_fit`. If both are as frequent, or y is unknown, as in
+    `fit_stream` and `query`, it is the last one of `classes` as they were given (in `fit`, in alphabetical order).
 
     Only auto, auto-sum and auto-classes have an intercept; for the others, append a column of ones. `fit` and
-    `fit_stream` start from scratch, `partial_fit` and `query` continue. Fitted attributes: classes_, learner_, rule_,
-    objective_, rounds_ (number of rows seen), and coef_ and intercept_ of a linear learner. The last stream sets
-    counts_ (a table as in `metrics`) and, with one entry per question, queried_ (row numbers), margins_ and
-    probabilities_.
+    `fit_stream` start from scratch, `partial_fit` and `query` continue. Fitted attributes: classes_ (sorted),
+    positive_class_ (None if the learner distinguishes several classes), learner_, rule_, objective_, rounds_ (number of
+    rows seen), and coef_ and intercept_ of a linear learner. The last stream sets counts_ (a table as in `metrics`)
+    and, with one entry per question, queried_ (row numbers), margins_ and probabilities_.
 
     With two classes, `predict_proba` is available after 20 answers of each class: Platt scaling of the margins of the
     questions, each weighted by 1 / its asking probability. `predict` compares the margin with theta, without Platt
@@ -114,7 +122,7 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         theta: float = 0.0,
         averaged: bool = False,
         positive_class: object = None,
-        random_state: int = 0,
+        random_state: int | np.random.RandomState | np.random.Generator | None = 0,
         **parameters: float | None,
     ) -> None:
         self.algorithm = algorithm
@@ -127,7 +135,14 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         self.averaged = averaged
         self.positive_class = positive_class
         self.random_state = random_state
-        self._parameters = parameters
+        vars(self).update(parameters)
+
+    @property
+    def _parameters(self) -> dict[str, Any]:
+        """The parameters of the algorithm that were given, by name: all public attributes that are not settings."""
+        settings = super().get_params()
+        own = {name: value for name, value in vars(self).items() if not (name.startswith("_") or name.endswith("_"))}
+        return {name: value for name, value in own.items() if name not in settings}
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the settings, and the parameters of the algorithm that were given, by name."""
@@ -136,7 +151,7 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
     def set_params(self, **params: Any) -> Self:
         """Change settings, or parameters of the algorithm. An unknown parameter raises an error at the next fit."""
         settings = super().get_params()
-        self._parameters |= {name: value for name, value in params.items() if name not in settings}
+        vars(self).update({name: value for name, value in params.items() if name not in settings})
         return super().set_params(**{name: value for name, value in params.items() if name in settings})
 
     def __sklearn_tags__(self) -> Any:
@@ -164,7 +179,7 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         within the budget. The classes and, for rho="auto", the class ratio are taken from all of y."""
         X, y = validate_data(self, X, y, **INPUT)
         check_classification_targets(y)
-        self._start(np.unique(y), y)
+        self._start(np.unique(y), y, y)
         budget, seed = self._limits(self.budget, y.size)
         done = stream.replay(
             rows.as_rows(X), self._numbers(y), np.arange(y.size), self.learner_, self.rule_, self.objective_,
@@ -244,7 +259,7 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         """Take the next row of a stream. Return whether its label is asked; if so, call `learn` before the next row.
         Rows given one by one lead to the same questions as in `fit_stream`, bit for bit.
 
-        classes: all labels that will occur, at the first call. rounds: as in `fit_stream`.
+        classes: all labels that will occur, at the first call (see `positive_class`). rounds: as in `fit_stream`.
         """
         row = self._one_row(x, classes)
         run = self._stream or self._begin(None, rounds)
@@ -347,7 +362,7 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         X, y = validate_data(self, X, y, reset=first, **INPUT)
         all_classes = self._classes(classes)
         if first:
-            self._start(all_classes)
+            self._start(all_classes, y)
         self._check_classes(all_classes)
         table, rounds = rows.as_rows(X), np.arange(y.size)
         items = rounds
@@ -362,7 +377,7 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def _check_classes(self, classes: np.ndarray) -> None:
-        if not np.array_equal(classes, self.classes_):
+        if not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(
                 f"classes must be the same as in the first call, {_list(self.classes_)}. Got {_list(classes)}."
             )
@@ -461,21 +476,28 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         return strategy(None, learner, rule, values) if plus else strategy(self.algorithm, values=values)
 
     def _classes(self, classes: ArrayLike | None) -> np.ndarray:
-        """Return the given classes, sorted, or the classes of the last fit."""
+        """Return the given classes, or the classes of the last fit, the positive one last."""
         if classes is None and not hasattr(self, "classes_"):
             raise ValueError("classes must be given at first: all labels that will occur. Got None.")
-        return self.classes_ if classes is None else np.unique(classes)
+        if classes is not None:
+            return np.asarray(classes)
+        return self.classes_[np.argsort([self._labels[name] for name in self.classes_.tolist()])]
 
-    def _start(self, classes: np.ndarray, y: ArrayLike = ()) -> None:
-        """Reset the model, for these classes. y: labels from which rho may be computed."""
+    def _start(self, classes: np.ndarray, seen: ArrayLike = (), y: ArrayLike = ()) -> None:
+        """Reset the model, for these classes. seen: labels of which the rarer one is positive. y: labels from which rho
+        may be computed."""
         chosen = self._strategy({name: value for name, value in self._parameters.items() if value is not None})
-        self._labels = _labels(classes.tolist(), chosen, self.positive_class)
+        positive = self.positive_class
+        if positive is None and not chosen.multiclass:
+            positive = _positive(classes.tolist(), seen)
+        self._labels = _labels(np.unique(classes).tolist(), chosen, positive)
         weights = metrics.Weights(self.alpha_p, self.c_p)
         rho = chosen.known_rho(self.rho, weights, self.metric, self._numbers(y))
         self.objective_ = stream.objective(self.theta, rho, weights.ratio("sum"))
         self.learner_, self.rule_ = chosen.build(self.n_features_in_, classes.size * chosen.multiclass)
         self._log, self._memory, self._stream = [], None, None
-        self.classes_, self.rounds_ = classes, 0  # set last, as they mark a fitted model
+        self.positive_class_, self.rounds_ = positive, 0
+        self.classes_ = np.unique(classes)  # set last, as it marks a fitted model
 
     def _numbers(self, labels: Any) -> np.ndarray:
         """Convert labels to the kernel's numbers: -1 and +1, or 1 .. K."""
@@ -487,9 +509,8 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
 
     def _limits(self, budget: int | None, rounds: int) -> tuple[int, int]:
         """Check the budget and the seed of a run, and return them. If no budget is given, it is one label per round."""
-        owner = type(self).__name__
-        budget = rounds if budget is None else int(WHOLE.check(budget, "budget", owner))
-        return budget, int(WHOLE.check(self.random_state, "random_state", owner))
+        budget = rounds if budget is None else int(WHOLE.check(budget, "budget", type(self).__name__))
+        return budget, _seed(self.random_state)
 
     def _record(self, log: list[tuple[float, ...]], counts: np.ndarray, rounds: int) -> Self:
         self._log, self.counts_, self.rounds_ = log, counts, rounds
@@ -499,6 +520,28 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
 def _table(part: Any) -> Any:
     """Convert a single row to a table of one row. Return a table unchanged."""
     return part if issparse(part) or np.ndim(part) > 1 else np.reshape(part, (1, -1))
+
+
+def _seed(state: object) -> int:
+    """Return the seed that a `random_state` gives, a whole number >= 0. Raise ValueError if it gives none."""
+    if isinstance(state, Integral):
+        return int(state) % SEEDS
+    if isinstance(state, np.random.Generator):
+        return int(state.integers(SEEDS))
+    try:
+        return int(check_random_state(state).randint(SEEDS, dtype=np.int64))
+    except ValueError:
+        allowed = "an integer, a RandomState, a Generator or None"
+        raise ValueError(f"random_state of OnlineActiveClassifier must be {allowed}. Got {state}.") from None
+
+
+def _positive(classes: list[Any], seen: ArrayLike) -> Any:
+    """Return the positive one of two classes: of numbers the larger one, of others the rarer one in `seen`, or the last
+    one if both are as frequent."""
+    if all(isinstance(name, Real) for name in classes):
+        return max(classes, default=None)
+    counts = Counter(np.asarray(seen).tolist())
+    return min(reversed(classes), key=counts.__getitem__)
 
 
 def _labels(names: list[Any], chosen: Strategy, positive: object) -> dict[Any, int]:
@@ -517,7 +560,6 @@ def _labels(names: list[Any], chosen: Strategy, positive: object) -> dict[Any, i
             f"Only binary classification is supported by {chosen.algorithm}, more classes by {several}. "
             f"Got {len(names)} classes."
         )
-    positive = names[1] if positive is None else positive
     if positive not in names:
         raise ValueError(f"positive_class must be {' or '.join(map(str, names))}. Got {positive}.")
     return {name: 1 if name == positive else -1 for name in names}

@@ -19,9 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
-import numpy as np
-from scipy.special import stdtrit
-
 from . import datasets, experiments
 from .cli import main as cli
 from .cli.comparisons import Showing, write
@@ -283,37 +280,6 @@ class Compared(experiments.Comparison):
         with _arguments():
             write(self, Path(path), Showing(**view))
 
-    def log_to_mlflow(self) -> None:
-        """Log one MLflow run for each result line (see `Comparison`): its settings, the mean of each metric over the
-        runs with its 95 % interval, the figure of its data set and budget, and the whole comparison as JSON."""
-        try:
-            import mlflow
-        except ModuleNotFoundError:
-            raise ValueError("log_to_mlflow needs MLflow: pip install mlflow.") from None
-        for (data, limit), lines in self.blocks().items():
-            figure = results.svg(self, figures.view(self, data, limit)).decode()
-            for name, line in lines.items():
-                values = {
-                    f"{evaluation}_{metric}": self.values(line, metric, evaluation)
-                    for evaluation in metrics.EVALUATIONS
-                    for metric in METRICS[bool(line.classes)]
-                }
-                with mlflow.start_run(run_name=f"{name}, {data}, {figures.budget_name(limit)}"):
-                    mlflow.set_tags({"comparison": self.name, **self.versions})
-                    mlflow.log_params(
-                        {"data": data, "limit": figures.budget_name(limit), "algorithm": line.algorithm}
-                        | {key: getattr(self.spec, key) for key in ("tune", "permutations", "seed")}
-                        | line.setting
-                    )
-                    for metric, each in values.items():
-                        mean, half = float(each.mean()), _half_width(each)
-                        mlflow.log_metrics(
-                            {metric: mean}
-                            | ({f"{metric}_low": mean - half, f"{metric}_high": mean + half} if half else {})
-                        )
-                    mlflow.log_text(figure, "curves.svg")
-                    mlflow.log_dict(self.as_json(), "comparison.json")
-
     def _repr_html_(self) -> str:
         parts = [page.sentence(results.caption(self, self.spec.evaluation))]
         for data, budget in self.blocks():
@@ -400,13 +366,6 @@ class Studio:
         values["algorithms"] = dict(algorithms) if isinstance(algorithms, Mapping) else {key: {} for key in algorithms}
         spec = experiments.specification(values)
         return Compared(**vars(experiments.compare(spec, self.store, name, executor)))
-
-
-def _half_width(values: np.ndarray) -> float:
-    """Return half the width of the 95 % confidence interval of a mean, by Student's t; 0 for a single value."""
-    if values.size < 2:
-        return 0.0
-    return float(stdtrit(values.size - 1, 0.975) * values.std(ddof=1) / np.sqrt(values.size))
 
 
 @contextmanager

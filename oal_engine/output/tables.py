@@ -1,8 +1,9 @@
 """Tables as files: CSV, TSV, JSON lines, Parquet and workbooks. They are written block by block, so that memory does
 not limit the number of rows.
 
-In CSV, TSV and workbooks, text that a spreadsheet program would read as a formula, such as =1+1, is prefixed with an
-apostrophe to prevent CSV injection. The import of such a table removes the apostrophe.
+In workbooks and in the format csv-guarded, text that a spreadsheet program would read as a formula, such as =1+1, is
+prefixed with an apostrophe to prevent CSV injection. In csv-guarded the name of the first column has one too, by which
+an import knows such a table. The import removes the apostrophes.
 """
 
 import gzip
@@ -13,7 +14,6 @@ import re
 import shutil
 import sys
 import tempfile
-from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
@@ -34,6 +34,7 @@ Part: TypeAlias = tuple[Cells, ...]  # a block of rows, column by column
 Parts: TypeAlias = Iterator[Part]
 
 BLOCK_ROWS, BLOCK_NUMBERS = 2000, 2**20  # most rows, and most numbers, in memory at a time
+GUARD = "'"
 FORMULA = re.compile(r"'*[=+\-@＝＋－＠\t\r\n]")  # after any apostrophes, so that these survive the round trip
 NOT_IN_XML = re.compile(r"[\x00-\x08\x0b-\x1f\ufffe\uffff]|_(?=x[0-9A-Fa-f]{4}_)")  # written as _x000D_ in a workbook
 ESCAPED = re.compile("_x([0-9A-Fa-f]{4})_")
@@ -119,19 +120,25 @@ def block_rows(n_columns: int) -> int:
 
 
 def guarded(cell: T) -> T | str:
-    """Escape a cell for a CSV file or a workbook: text that begins like a formula gets an apostrophe before it."""
-    return f"'{cell}" if isinstance(cell, str) and FORMULA.match(cell) else cell
+    """Put an apostrophe before a cell whose text begins like a formula."""
+    return f"{GUARD}{cell}" if isinstance(cell, str) and FORMULA.match(cell) else cell
 
 
 def unguarded(cells: Iterable[str]) -> list[str]:
     """Remove the apostrophes of `guarded` from the cells of a table."""
-    return [cell[1:] if cell.startswith("'") and FORMULA.match(cell) else cell for cell in cells]
+    return [cell[1:] if cell.startswith(GUARD) and FORMULA.match(cell) else cell for cell in cells]
 
 
 def is_own(columns: Sequence[str]) -> bool:
     """Tell whether a table with these columns was written by OAL Studio."""
     first = tuple(name.partition(":")[0] for name in columns[:5])  # margin:NAME in predictions for a question
     return first in HEADS or is_labeled(columns)
+
+
+def is_guarded(columns: Sequence[str], is_workbook: bool) -> bool:
+    """Tell whether OAL Studio has written a table with these columns, and has put apostrophes before formulas."""
+    first, *others = columns
+    return is_own(columns) if is_workbook else first.startswith(GUARD) and is_own([first[1:], *others])
 
 
 def is_labeled(columns: Sequence[str]) -> bool:
@@ -158,14 +165,20 @@ def numbers_of(columns: Sequence[str]) -> tuple[str, ...] | None:
     return tuple(column for column in contents if column != TEXT)
 
 
-def _csv(table: OutputTable, file: BinaryIO, delimiter: str = ",", mark: bytes = b"") -> None:
+def _csv(table: OutputTable, file: BinaryIO, delimiter: str = ",") -> None:
     import pyarrow as pa
 
-    file.write(mark)
     file.write(_lines([pa.array([name]) for name in table.columns], delimiter))
     for part in table.parts:
         file.write(_lines(_arrays(table, part), delimiter))
         file.flush()
+
+
+def _guarded_csv(table: OutputTable, file: BinaryIO) -> None:
+    first, *others = map(guarded, table.columns)
+    columns = dict(zip([GUARD + first, *others], table.columns.values()))
+    rows = (tuple(map(guarded, row)) for row in table.rows)
+    _csv(OutputTable.of_rows(columns, rows, block_rows=block_rows(len(columns))), file)
 
 
 def _packed_csv(table: OutputTable, file: BinaryIO) -> None:
@@ -183,16 +196,15 @@ def _lines(columns: "list[pa.Array]", delimiter: str) -> "pa.Buffer":
 
 
 def _words(cells: "pa.Array", delimiter: str) -> "pa.Array":
-    """Format the cells of a column for CSV: text is escaped as in `guarded`, and put in quotes if needed."""
+    """Format the cells of a column for CSV: text is put in quotes if needed."""
     import pyarrow as pa
     from pyarrow import compute
 
     if not pa.types.is_string(cells.type):
         return _numbers(cells)
     quoted = f'[{delimiter}"\\r\\n]'  # characters that need quotes
-    if not compute.any(compute.match_substring_regex(cells, f"^{FORMULA.pattern}|{quoted}")).as_py():
+    if not compute.any(compute.match_substring_regex(cells, quoted)).as_py():
         return cells
-    cells = compute.replace_substring_regex(cells, f"^{FORMULA.pattern}", r"'\0")
     cells = compute.replace_substring(cells, '"', '""')
     return compute.replace_substring_regex(cells, f"(?s)^.*{quoted}.*$", r'"\0"')
 
@@ -307,8 +319,8 @@ class Format(NamedTuple):
 
 # The only list of table formats. A file is written in the first format with its suffix, unless another format is named.
 FORMATS = {
-    "csv": Format((".csv",), _csv, "CSV: for every program, also spreadsheets"),
-    "csv-bom": Format((".csv",), partial(_csv, mark=BOM_UTF8), "CSV with a mark: for a double click in Excel"),
+    "csv": Format((".csv",), _csv, "CSV: for every program"),
+    "csv-guarded": Format((".csv",), _guarded_csv, "CSV for spreadsheets: no text becomes a formula"),
     "csv.gz": Format((".csv.gz",), _packed_csv, "CSV, compressed: for large sets and scripts", True),
     "tsv": Format((".tsv",), partial(_csv, delimiter="\t"), "TSV: tabs between the cells"),
     "jsonl": Format((".jsonl",), _jsonl, "JSON lines: an object for each item, for scripts"),

@@ -3,23 +3,20 @@
 Each tool is an entry of TOOLS. The import reads its file back with the same items, ids, labels and probabilities.
 """
 
-import hashlib
 import json
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from html import escape
-from itertools import islice
 from tempfile import TemporaryFile
 from typing import Any, BinaryIO, NamedTuple
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
-from .tables import BLOCK_ROWS, LABELED, TEXT, TITLE_AND_ABSTRACT, Format, OutputTable, parquet
+from .tables import LABELED, TEXT, TITLE_AND_ABSTRACT, Format, OutputTable, parquet
 from .tables import text as text_file
 
 UNIX_EPOCH_OF_ZIP = (1980, 1, 1, 0, 0, 0)  # time of files in an archive, so that the same session gives the same bytes
-NOBODY = "00000000-0000-0000-0000-000000000000"  # the user of a response in Argilla
 FIELD = "label"  # the name of the question in a tool
 OWN = "OAL"  # begins the notes and keywords of references that this module writes
 NOT_IN_YAML = re.compile("[^\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -29,20 +26,6 @@ RIS_TAGS = {  # {name of a further column, in lower case: tag}
 }  # fmt: skip
 SEPARATORS = {"AU": "; ", "KW": "; ", "UR": "; ", "tags": "|"}
 DATA_FILE = "data/train-00000-of-00001.parquet"
-CROISSANT_TYPES = {int: "sc:Integer", float: "sc:Float", str: "sc:Text"}
-CROISSANT_CONTEXT = {
-    "@language": "en", "@vocab": "https://schema.org/", "citeAs": "cr:citeAs", "column": "cr:column",
-    "conformsTo": "dct:conformsTo", "cr": "http://mlcommons.org/croissant/",
-    "data": {"@id": "cr:data", "@type": "@json"}, "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
-    "dct": "http://purl.org/dc/terms/", "examples": {"@id": "cr:examples", "@type": "@json"},
-    "extract": "cr:extract", "field": "cr:field",
-    "fileObject": "cr:fileObject", "fileProperty": "cr:fileProperty", "fileSet": "cr:fileSet", "format": "cr:format",
-    "includes": "cr:includes", "isLiveDataset": "cr:isLiveDataset", "jsonPath": "cr:jsonPath", "key": "cr:key",
-    "md5": "cr:md5", "parentField": "cr:parentField", "path": "cr:path", "rai": "http://mlcommons.org/croissant/RAI/",
-    "recordSet": "cr:recordSet", "references": "cr:references", "regex": "cr:regex", "repeated": "cr:repeated",
-    "replace": "cr:replace", "sc": "https://schema.org/", "separator": "cr:separator", "source": "cr:source",
-    "subField": "cr:subField", "transform": "cr:transform",
-}  # fmt: skip
 
 
 class LabeledItem(NamedTuple):
@@ -224,7 +207,8 @@ def _choice(name: str | None) -> list[dict[str, Any]]:
 def _prodigy(items: LabeledItems, file: BinaryIO) -> None:
     """Write examples for Prodigy: yes-or-no questions for two classes, else choices between the classes."""
     options = [{"id": name, "text": name} for name in items.names.values()]
-    _write_lines(file, (_example(items, item, options) for item in items.items))
+    with text_file(file) as words:
+        words.writelines(json.dumps(_example(items, item, options), ensure_ascii=False) + "\n" for item in items.items)
 
 
 def _example(items: LabeledItems, item: LabeledItem, options: list[dict[str, str]]) -> dict[str, Any]:
@@ -241,36 +225,11 @@ def _example(items: LabeledItems, item: LabeledItem, options: list[dict[str, str
     return example | {"options": options, "accept": chosen, "answer": "accept" if chosen else "ignore"}
 
 
-def _argilla(items: LabeledItems, file: BinaryIO) -> None:
-    """Write records for Argilla, each with its label as a response and the model's prediction as a suggestion."""
-    _write_lines(file, (_record(items, item) for item in items.items))
-
-
-def _record(items: LabeledItems, item: LabeledItem) -> dict[str, Any]:
-    facts = {"asking_probability": item.asking_probability, "origin": item.origin}
-    details = items.details_of(item)
-    record: dict[str, Any] = {"id": item.id, "fields": {"text": _joined(item)}, "metadata": facts | details}
-    record |= {"suggestions": {}, "responses": {}}
-    if item.predicted is not None:
-        suggestion = _filled(value=items.name(item.predicted), score=item.confidence, agent=items.model)
-        record["suggestions"] = {FIELD: suggestion}
-    if item.label is not None:
-        response = {"value": items.names[item.label], "user_id": NOBODY, "status": "submitted"}
-        record["responses"] = {FIELD: [response]}
-    return record
-
-
-def _write_lines(file: BinaryIO, objects: Iterator[dict[str, Any]]) -> None:
-    with text_file(file) as words:
-        while block := [*islice(objects, BLOCK_ROWS)]:
-            words.writelines(json.dumps(each, ensure_ascii=False) + "\n" for each in block)
-
-
 # ---- A folder for Hugging Face
 
 
 def _hugging_face(items: LabeledItems, file: BinaryIO) -> None:
-    """Write an archive of a folder for `load_dataset`: data in Parquet, a dataset card, and metadata in Croissant."""
+    """Write an archive of a folder for `load_dataset`: data in Parquet, and a dataset card."""
     numbers = {label: number for number, label in enumerate(items.classes)}
     names = [items.names[label] for label in items.classes]
     table = items.table(numbers)
@@ -280,15 +239,10 @@ def _hugging_face(items: LabeledItems, file: BinaryIO) -> None:
         parquet(table, data, metadata)
         size = data.tell()
         data.seek(0)
-        digest = hashlib.file_digest(data, "sha256").hexdigest()
-        data.seek(0)
         with new_file(archive, DATA_FILE) as member:
             shutil.copyfileobj(data, member)
         with new_file(archive, "README.md") as card:
             card.write(_card(items, table.columns, names, size).encode())
-        with new_file(archive, "croissant.json") as croissant:
-            description = _croissant(items, table.columns, names, digest, size)
-            croissant.write(json.dumps(description, ensure_ascii=False, indent=2).encode() + b"\n")
 
 
 def _feature(column: str, kind: type, names: list[str]) -> dict[str, Any]:
@@ -321,32 +275,6 @@ def _yaml(words: str) -> str:
     return NOT_IN_YAML.sub(lambda match: f"\\U{ord(match[0]):08x}", quoted)
 
 
-def _croissant(
-    items: LabeledItems, columns: dict[str, type], names: list[str], digest: str, size: int
-) -> dict[str, Any]:
-    """Return the metadata of the data file in the Croissant format."""
-    classes = ", ".join(f"{number} = {name}" for number, name in enumerate(names))
-    fields = [
-        {
-            "@type": "cr:Field", "@id": f"items/{column}", "name": column, "dataType": CROISSANT_TYPES[kind],
-            "description": f"A class: {classes}." if column in LABELED[:2] else column,
-            "source": {"fileObject": {"@id": "items.parquet"}, "extract": {"column": column}},
-        }
-        for column, kind in columns.items()
-    ]  # fmt: skip
-    file = {
-        "@type": "cr:FileObject", "@id": "items.parquet", "name": "items.parquet", "contentUrl": DATA_FILE,
-        "contentSize": f"{size} B", "encodingFormat": "application/x-parquet", "sha256": digest,
-    }  # fmt: skip
-    return {
-        "@context": CROISSANT_CONTEXT, "@type": "sc:Dataset", "name": items.session,
-        "conformsTo": "http://mlcommons.org/croissant/1.1",
-        "description": "Items that were labeled with OAL Studio, with the probability with which each was asked.",
-        "distribution": [file],
-        "recordSet": [{"@type": "cr:RecordSet", "@id": "items", "name": "items", "field": fields}],
-    }  # fmt: skip
-
-
 @contextmanager
 def new_file(archive: ZipFile, name: str) -> Iterator[BinaryIO]:
     """Open a new compressed file in a zip archive, with a fixed modification time."""
@@ -361,8 +289,7 @@ TOOLS = {
     "ris": Format((".ris",), _ris, "RIS: references for Zotero, EndNote and ASReview", needs_texts=True),
     "label-studio": Format((".zip",), _label_studio, "Label Studio: tasks and their labeling config", True, True),
     "prodigy": Format((".jsonl",), _prodigy, "Prodigy: examples, also for spaCy", needs_texts=True),
-    "argilla": Format((".jsonl",), _argilla, "Argilla: records with suggestions", needs_texts=True),
-    "hugging-face": Format((".zip",), _hugging_face, "Hugging Face: a folder for datasets, with Croissant", True),
+    "hugging-face": Format((".zip",), _hugging_face, "Hugging Face: a folder for datasets", True),
 }
 
 

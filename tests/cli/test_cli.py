@@ -438,7 +438,7 @@ def test_an_error_of_writing_names_the_output_not_the_input(run, ok, labelled, n
             ("--out", tmp_path / "none/at.csv"),
             f"{tmp_path / 'none/at.csv'} cannot be opened: No such file or directory.",
         ),
-        (("--format", "xml"), "--format must be one of csv, csv-bom, csv.gz, tsv, jsonl, parquet, xlsx. Got xml."),
+        (("--format", "xml"), "--format must be one of csv, csv-guarded, csv.gz, tsv, jsonl, parquet, xlsx. Got xml."),
     ):
         assert (1, "", f"error: {message}\n") == run("predict", numbers, "--model", "model.json.gz", *out)
 

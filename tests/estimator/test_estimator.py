@@ -268,6 +268,52 @@ def test_the_positive_class():
     assert [1, "exercise"] == [plain.predict(edge)[0], model.predict(edge)[0]]
 
 
+def first_batch(model, X, y):
+    """Learn rows by `partial_fit`, whose first call sees the first half of them."""
+    half = len(y) // 2
+    return model.partial_fit(X[:half], y[:half], classes=[*dict.fromkeys(y)]).partial_fit(X[half:], y[half:])
+
+
+def stream_of(model, X, y):
+    """Learn a stream whose labels are unknown before. The classes are given in the order of their first rows."""
+    return model.fit_stream(X, y.__getitem__, classes=[*dict.fromkeys(y)])
+
+
+FIT = OnlineActiveClassifier.fit
+POSITIVES = [  # how a model is fitted, the labels in their order, and the positive one
+    (FIT, ["rare"] * 5 + ["usual"] * 15, "rare"),
+    (FIT, ["usual"] * 5 + ["rare"] * 15, "usual"),
+    (FIT, ["b", "a"] * 10, "b"),
+    (FIT, [1] * 15 + [-1] * 5, 1),
+    (FIT, [1] * 15 + [0] * 5, 1),
+    (FIT, [True] * 15 + [False] * 5, True),
+    (FIT, [2.5] * 15 + [0.5] * 5, 2.5),
+    (first_batch, ["usual"] * 7 + ["rare"] * 3 + ["rare"] * 10, "rare"),
+    (first_batch, ["usual"] * 10 + ["never yet"] * 10, "never yet"),
+    (first_batch, ["b", "a"] * 10, "a"),
+    (first_batch, [1, 0] * 10, 1),
+    (stream_of, ["usual"] * 5 + ["a few"] * 15, "a few"),
+    (stream_of, ["a few"] * 5 + ["usual"] * 15, "usual"),
+    (stream_of, [1, 0] * 10, 1),
+]
+
+
+@pytest.mark.parametrize(("fit", "labels", "positive"), POSITIVES)
+def test_the_rarer_word_is_positive(fit, labels, positive):
+    """Of two words the rarer one is positive, and the larger one of numbers. Scores above 0 are for `classes_[1]`, as
+    in all of scikit-learn."""
+    X, _ = data(n=20)
+    X[:, 0] = [3 if label == labels[0] else -3 for label in labels]
+    model = fit(OnlineActiveClassifier("PAA-I"), X, labels)
+    assert positive == model.positive_class_
+    assert sorted({*labels}) == model.classes_.tolist()
+    assert model.classes_[(model.decision_function(X) > 0).astype(int)].tolist() == model.predict(X).tolist()
+    sign = 1 if positive == model.classes_[1] else -1
+    np.testing.assert_allclose(sign * model.decision_function(X), X @ model.learner_.w)
+    again = model.fit_stream(X, labels.__getitem__)  # the classes of the last fit, and its positive one
+    assert positive == again.positive_class_
+
+
 def test_what_a_positive_weighs():
     """The weight rho of a positive is estimated by default, set to a number, or computed from y or from the cost
     weights. If an algorithm's paper fixes rho, the setting is ignored."""
@@ -292,6 +338,9 @@ def test_it_is_cloned_and_tuned():
     assert model.get_params() == clone(model).get_params()
     assert "OnlineActiveClassifier(algorithm='OA3-diag', eta=0.1)" == repr(model)
     assert 0.1 == model.fit(X, y).learner_.eta
+    assert 0.1 == model.eta
+    model.eta = 0.3
+    assert 0.3 == clone(model).eta == model.get_params()["eta"] == clone(model).fit(X, y).learner_.eta
     assert 2 == model.set_params(eta=2, budget=7).fit(X, y).learner_.eta
     assert 7 == len(model.queried_)
     assert 1 == model.set_params(eta=None).fit(X, y).learner_.eta
@@ -306,6 +355,26 @@ def test_it_is_cloned_and_tuned():
         OnlineActiveClassifier("pa-i + symmetric", delta=0.5).fit(X, y).rule_.delta,
         clone(model).set_params(**{"algorithm": "MPAA-I", "learner.C": 2}).fit(X, y).learner_.C,
     ]
+
+
+@pytest.mark.parametrize("make", [np.random.RandomState, np.random.default_rng, lambda seed: np.random.seed(seed)])
+def test_random_states_give_seeds(make):
+    """A RandomState, a Generator or numpy's global one gives each fit a seed of its own, the same ones in each run."""
+    X, y = data()
+    runs = []
+    for _ in range(2):
+        model = OnlineActiveClassifier("PAA-I", random_state=make(3))
+        runs.append([model.fit(X, y).queried_.tolist() for _ in range(2)])
+    assert runs[0] == runs[1]
+    assert runs[0][0] != runs[0][1]
+
+
+@pytest.mark.parametrize("seed", [7, -1, np.int32(7), np.uint8(7), 2**64 + 7, 10**30, True])
+def test_any_integer_is_a_seed(seed):
+    """Any integer is a seed, always of the same draws."""
+    X, y = data()
+    first, second = (OnlineActiveClassifier("PAA-I", random_state=seed).fit(X, y).queried_.tolist() for _ in range(2))
+    assert first == second
 
 
 def test_it_works_in_a_pipeline():
@@ -378,14 +447,21 @@ def asking():
     return model
 
 
+def changed(model, **values):
+    """Set attributes of a model, and return it."""
+    vars(model).update(values)
+    return model
+
+
 ERRORS = [
     (lambda: MODEL("XYZ").fit(X, Y), r"algorithm must be one of auto, .*\. Got XYZ\."),
     (lambda: MODEL("pa + x").fit(X, Y), r"rule must be one of all, .*\. Got x\."),
     (lambda: MODEL("PA-I", eta=1).fit(X, Y), r"PA-I has no parameter eta\. It has C\."),
+    (lambda: changed(MODEL("PA-I"), eta=1).fit(X, Y), r"PA-I has no parameter eta\. It has C\."),
     (lambda: MODEL("PA-I", C=-1).fit(X, Y), r"C of pa-i must be > 0\. Got -1\."),
     (lambda: MODEL(budget=-1).fit(X, Y), r"budget of OnlineActiveClassifier must be a whole number >= 0\. Got -1\."),
     (lambda: MODEL(random_state="x").fit_stream(X, Y.item, classes=[0, 1]),
-     r"random_state of OnlineActiveClassifier must be a whole number >= 0\. Got x\."),
+     r"random_state of OnlineActiveClassifier must be an integer, a RandomState, a Generator or None\. Got x\."),
     (lambda: MODEL(rho="high").fit(X, Y), r"rho must be auto, laplace or a number\. Got high\."),
     (lambda: MODEL(metric="f1").fit(X, Y), r"metric must be one of sum, cost\. Got f1\."),
     (lambda: MODEL(rho="auto").partial_fit(X, Y, classes=[0, 1]),

@@ -12,6 +12,8 @@ from oal_engine.output import tables
 
 TYPED = ("jsonl", "parquet")  # formats that keep numbers apart from words, and missing values apart from empty words
 
+GUARDED = ("csv-guarded", "xlsx")  # formats that put an apostrophe before what looks like a formula
+
 
 def rows_of(kind, content):
     """Return the rows of an exported table as dictionaries. kind: the table's format. content: the bytes of its
@@ -24,12 +26,15 @@ def rows_of(kind, content):
         head, *rows = load_workbook(io.BytesIO(content)).active.iter_rows(values_only=True)
         words = ([tables.unescaped("" if cell is None else str(cell)) for cell in row] for row in rows)
         return [dict(zip(head, row)) for row in words]
-    words = (gzip.decompress(content) if kind == "csv.gz" else content).decode(
-        "utf-8-sig" if kind == "csv-bom" else "utf-8"
-    )
-    return list(csv.DictReader(io.StringIO(words, newline=""), delimiter="\t" if kind == "tsv" else ","))
+    words = (gzip.decompress(content) if kind == "csv.gz" else content).decode()
+    head, *rows = csv.reader(io.StringIO(words, newline=""), delimiter="\t" if kind == "tsv" else ",")
+    if kind == "csv-guarded":
+        assert head[0].startswith("'")
+        head[0] = head[0][1:]
+    return [dict(zip(head, row, strict=True)) for row in rows]
 
 
-def plain(rows):
-    """Return rows as a spreadsheet would give them back: all values are text."""
-    return [{key: "" if value is None else str(tables.guarded(value)) for key, value in row.items()} for row in rows]
+def plain(rows, kind):
+    """Return rows as a spreadsheet would give them back: all values are text, guarded in some formats."""
+    guard = tables.guarded if kind in GUARDED else str
+    return [{guard(key): "" if value is None else str(guard(value)) for key, value in row.items()} for row in rows]

@@ -11,7 +11,6 @@ from zipfile import ZipFile
 import pytest
 import rispy
 import yaml
-from pyarrow import parquet
 
 from oal_engine import datasets
 from oal_engine.datasets import reading
@@ -209,23 +208,6 @@ def test_tasks_are_valid_in_label_studio(sessions, tmp_path, data):
         assert all(map(interface.validate_prediction, task["predictions"]))
 
 
-@pytest.mark.parametrize("data", ["texts", "classes"])
-@pytest.mark.filterwarnings("ignore")
-def test_records_are_read_by_argilla(sessions, tmp_path, data):
-    """Argilla reads each record with its id, response, suggestion and asking probability."""
-    Record = pytest.importorskip("argilla").Record
-    session = sessions[data]
-    lines = written(session, "argilla", tmp_path).read_text().splitlines()
-    records = [Record.from_dict(json.loads(line)) for line in lines]
-    assert len(records) == 60
-    for record, (id, (label, probability)) in zip(records, expected(session).items()):
-        responses = [each.value for each in record.responses["label"]] if label else []
-        assert (id, probability) == (record.id, record.metadata["asking_probability"])
-        assert ([session.names[label]] if label else []) == responses
-        assert record.suggestions["label"].value in session.names.values()
-        record.to_dict()
-
-
 @pytest.mark.parametrize("data", ["texts", "classes", "numbers"])
 @pytest.mark.filterwarnings("ignore")
 def test_the_folder_is_read_by_hugging_face(sessions, tmp_path, data):
@@ -242,21 +224,6 @@ def test_the_folder_is_read_by_hugging_face(sessions, tmp_path, data):
     assert [session.names.get(label, 0) for label, _ in truth.values()] == labels
     assert [probability for _, probability in truth.values()] == loaded["asking_probability"][:]
     assert [*truth] == loaded["id"][:]
-
-
-@pytest.mark.parametrize("data", ["texts", "numbers"])
-@pytest.mark.filterwarnings("ignore")
-def test_the_description_is_valid_in_croissant(sessions, tmp_path, data):
-    """The Croissant validator finds no error, the checksum is right, and the records have every column."""
-    croissant, session = pytest.importorskip("mlcroissant"), sessions[data]
-    with ZipFile(written(session, "hugging-face", tmp_path)) as archive:
-        archive.extractall(tmp_path / "folder")
-    described = croissant.Dataset(jsonld=str(tmp_path / "folder" / "croissant.json"))
-    assert not described.metadata.ctx.issues.errors
-    records = [*described.records("items")]
-    table = parquet.read_table(tmp_path / "folder" / tools.DATA_FILE).to_pylist()
-    assert [f"items/{name}" for name in table[0]] == [*records[0]]
-    assert [row["id"] for row in table] == [record["items/id"].decode() for record in records]
 
 
 def test_the_head_of_the_card_is_yaml(sessions, tmp_path):
@@ -330,7 +297,7 @@ def test_the_commands_of_the_table_in_the_docs_work(sessions, tmp_path, monkeypa
     that imports this file without options."""
     page = (ROOT / "docs" / "data.md").read_text().partition("## From and to other tools")[2]
     rows = re.findall(r"^\| [^|]+ \| `(export [^`]+)` \| `(import [^`]+)` \|", page, re.MULTILINE)
-    assert len(rows) == 9
+    assert len(rows) == 8
     monkeypatch.chdir(tmp_path)
     session, formats = sessions["papers"], set()
     for line in itertools.chain.from_iterable(rows):
@@ -366,7 +333,7 @@ def test_labels_without_predictions_are_written(store, tmp_path):
         (("--format", "ris"), "--format ris is for the table of all items (--what table). Got labels."),
         (("--what", "table", "--out", "x.zip"),
          "the name of the file to write must end in .csv, .csv.gz, .tsv, .jsonl, .parquet, .xlsx or .ris. Got x.zip."),
-        (("--what", "table", "--format", "argilla", "--out", "x.json"),
+        (("--what", "table", "--format", "prodigy", "--out", "x.json"),
          "the name of the file to write must end in .jsonl. Got x.json."),
     ],
 )  # fmt: skip

@@ -15,7 +15,7 @@ from oal_engine.sessions.files import bundle, export
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import MOST_TAGS, POSITIVE, SessionError, checked_tags, create
 from oal_engine.store import Store, StoreError
-from tests.harness.exports import TYPED, rows_of
+from tests.harness.exports import GUARDED, TYPED, rows_of
 from tests.harness.sessions import EVENTS, begin, database, say, text_of, travelled, truth
 
 ASK, WRONG = "ask a colleague", "wrong <b>population</b>"
@@ -155,7 +155,7 @@ def test_tags_and_further_columns_are_in_every_table(papers, tmp_path, what, kin
     rows = written(papers, what, kind, tmp_path / f"out.{kind}")
     number = "item_number" if what in ("labels", "opinions") else "number"
     assert ["tags", "year", "source", number] == list(rows[0])[-4:]
-    source = "=a, b" if kind in TYPED else "'=a, b"
+    source = "'=a, b" if kind in GUARDED else "=a, b"
     assert rows
     for row in rows:
         k = int(row["id"].removeprefix("i"))
@@ -164,12 +164,12 @@ def test_tags_and_further_columns_are_in_every_table(papers, tmp_path, what, kin
 
 
 def test_a_column_whose_name_is_a_formula_is_none_in_a_spreadsheet(store, tmp_path):
-    """In an exported CSV file, column names that begin like a formula get an apostrophe, as cells do."""
+    """In CSV for spreadsheets, column names that begin like a formula get an apostrophe, as cells do."""
     path = tmp_path / "evil.csv"
     path.write_text("id,text,=1+1,label\n" + "".join(f"i{k},word{k % 2} some,w,{k % 2}\n" for k in range(6)))
     dataset = datasets.import_file(store, path, "evil", reading.Columns(("text",), "label", "id"), min_df=1)[0]
     session = create(store, dataset, learner="pa-i", rule="all")
-    export.export(store, session, "labels", "csv", tmp_path / "out.csv")
+    export.export(store, session, "labels", "csv-guarded", tmp_path / "out.csv")
     assert (tmp_path / "out.csv").read_text().splitlines()[0].endswith(",annotator,'=1+1")
 
 

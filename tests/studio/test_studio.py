@@ -283,21 +283,3 @@ def test_a_temporary_studio():
     studio.store.close()
     del studio
     assert not path.parent.exists()
-
-
-def test_mlflow(studio, tmp_path, monkeypatch):
-    """A comparison is logged to MLflow in one call, with intervals; without MLflow an error says how to install it."""
-    studio.add(topics(60), "data", labels=WORDS[:60], positive="about sport")
-    found = studio.compare("data", ["PAA-I"], budgets=[10], permutations=3)
-    monkeypatch.setitem(sys.modules, "mlflow", None)
-    assert "log_to_mlflow needs MLflow: pip install mlflow." == sentence(found.log_to_mlflow)
-    monkeypatch.undo()
-    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
-    import mlflow
-
-    mlflow.set_tracking_uri((tmp_path / "runs").as_uri())
-    found.log_to_mlflow()
-    (run,) = mlflow.search_runs(output_format="list")
-    assert {"algorithm": "PAA-I", "data": "data"}.items() <= run.data.params.items()
-    mean = found.values(found.lines[0], "f1", "push").mean()
-    assert run.data.metrics["push_f1_low"] < run.data.metrics["push_f1"] == mean

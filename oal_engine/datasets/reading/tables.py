@@ -9,7 +9,7 @@ from itertools import chain, pairwise
 from statistics import median
 from typing import NamedTuple, TypeAlias
 
-from ...output.tables import is_own, unguarded
+from ...output.tables import GUARD, is_guarded, unguarded
 from .names import MAX_WORDS, count_names, kind_of_name
 from .parsed import ABOVE, BROKEN, REPEATED, TOTALS, Doubt, Line, ParsedFile, first_rows, is_number, plural
 from .sources import DataError, Source
@@ -79,8 +79,8 @@ def to_table(
     if head.is_header:
         del sample[places[start]]
         rows = ((line, REPEATED if _bare(cells) == _bare(first) else cells) for line, cells in rows)
-    if is_own(columns):
-        columns = unguarded(columns)
+    if is_guarded(columns, padded):
+        columns = unguarded([columns[0].removeprefix(GUARD), *columns[1:]])
         rows = ((line, cells if isinstance(cells, str) else unguarded(cells)) for line, cells in rows)
     fitting = [row for row in below if len(row) >= width] or [first]
     commas = _decimal_columns(fitting, width) if decimals else []
