@@ -60,8 +60,9 @@ def parse(source: Source, quoted: bool | None = None, reader: str = "csv") -> Pa
 
 def _are_wrapped(lines: Sequence[str]) -> bool:
     """Tell whether each line is a single quoted cell that holds a whole row: the first one holds several names."""
-    return all(line.startswith('"') and line.rstrip().endswith('"') for line in lines) and bool(
-        _delimiter_of_names([*map(_unwrapped, lines)]) and not _delimiter_of_names(lines)
+    delimiter = _delimiter_of_names([*map(_unwrapped, lines)])
+    return delimiter in DELIMITERS and all(
+        line.startswith('"') and _width(line, {"delimiter": delimiter}) == 1 for line in lines
     )
 
 
@@ -162,7 +163,7 @@ def _are_apostrophes(lines: Sequence[str]) -> bool:
 
 def _long_delimiter(lines: Sequence[str]) -> str | None:
     """Return a delimiter of several characters that occurs equally often in all lines, or None."""
-    full = [line for line in lines if line.strip()]
+    full = [line.strip(" \r\n|") for line in lines if line.strip()]  # ||| may also end a row with blank cells
     counts = {each: {line.count(each) for line in full} for each in LONG_DELIMITERS}
     cutting = (each for each in LONG_DELIMITERS if len(counts[each]) == 1 and 0 not in counts[each])
     return next(cutting, None) if len(full) >= ENOUGH_LINES else None
@@ -193,7 +194,11 @@ def _likely(lines: Sequence[str], quotes: Dialect) -> list[str]:
         width, count = Counter(map(len, rows)).most_common(1)[0]
         share, heads = count / len(rows), len(rows[0]) == width
         prose = _is_prose(lines, delimiter, quotes)
-        fitting = (share == 1 and _holds_numbers(rows)) if spaced else (heads or (share >= TABLE_SHARE and not prose))
+        fitting = heads or (share >= TABLE_SHARE and not prose)
+        if spaced:  # R writes one name less than cells
+            below = rows if heads else rows[len(rows[0]) == width - 1 :]
+            quoted = all(line.count('"') >= 2 for line in lines)
+            fitting = count == len(below) > 1 and (quoted or _holds_numbers(below))
         if width > 1 and fitting:
             shares[delimiter], tables[delimiter], proses[delimiter] = share, rows, prose
     if not shares:
@@ -246,7 +251,7 @@ def looks_delimited(lines: list[str], **dialect: Any) -> bool:
         dialect["delimiter"] = likely[0]
     spaced = _spaced(lines, dialect["delimiter"])
     rows = _rows(lines, skipinitialspace=spaced, **dialect)
-    widths = Counter(len(cells) for cells in (rows[:-1] or rows))
+    widths = Counter(len(cells) for cells in (rows[1:-1] or rows))  # R writes one name less than cells
     (width, count), *_ = [*widths.most_common(1), (0, 0)]
     if width < 2 or count < ROW_SHARE * widths.total():
         return False
@@ -270,26 +275,27 @@ def _is_quoted(lines: Sequence[str], dialect: Dialect) -> bool:
     if n_errors or len(quoted) < 2 or not any(line.startswith('"') or '\t"' in line for line in lines):
         return False
     plain = _rows(lines, quoting=csv.QUOTE_NONE, **dialect)
-    if len({len(row) for row in plain}) > 1:
+    if len({len(row) for row in plain[1:]}) > 1:
         return True
-    columns = [[cell for cell in column if cell.startswith('"')] for column in zip(*plain)]
-    return all(len(cells) >= len(plain) - 1 or all('"' in cell[1:-1] for cell in cells) for cells in columns if cells)
+    columns = [[cell for cell in column if cell.startswith('"')] for column in zip(*plain[1:])]
+    return all(len(cells) == len(plain) - 1 or all('"' in cell[1:-1] for cell in cells) for cells in columns if cells)
 
 
 def _rows_and_errors(lines: Sequence[str], dialect: Dialect) -> tuple[list[list[str]], int]:
-    """Parse lines. Return the rows, and how many rows cannot be read or differ from the first in their number of cells.
-    A row that is cut off by the end of `lines` does not count."""
-    reader, rows, n_errors = csv.reader(lines, strict=True, **dialect), list[list[str]](), 0
+    """Parse lines. Return the rows, and how many of them cannot be read or differ from most rows below the first in
+    their number of cells. A row that is cut off by the end of `lines` does not count."""
+    reader, rows, n_broken = csv.reader(lines, strict=True, **dialect), list[list[str]](), 0
     while True:
         try:
             cells = next(reader)
         except StopIteration:
-            return rows, n_errors
+            break
         except csv.Error:
-            n_errors += reader.line_num < len(lines)
+            n_broken += reader.line_num < len(lines)
         else:
             rows += [cells] if cells else []
-            n_errors += len(cells) not in (0, len(rows[0]) if rows else 0)
+    widths = Counter(map(len, rows[1:]))
+    return rows, n_broken + widths.total() - max(widths.values(), default=0)
 
 
 def _records(source: Source, lines: Iterator[str], dialect: Dialect, lines_above: int = 0) -> Iterator[Row]:

@@ -135,7 +135,7 @@ def _tokens(cell: str) -> list[str] | None:
     """Return the strings of a list that is written in Python, JSON or NumPy, such as ["a", "b"]. Return None for any
     other text."""
     cell = cell.strip()
-    if cell[:1] + cell[-1:] not in ("[]", "()") or (cell[1:-1].strip() and cell[1:].lstrip()[:1] not in ("'", '"')):
+    if cell[:1] + cell[-1:] not in ("[]", "()") or cell[1:].lstrip()[:1] not in ("'", '"'):
         return None
     tokens, at = [], 1
     while match := TOKEN.match(cell, at):

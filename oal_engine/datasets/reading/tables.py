@@ -121,7 +121,7 @@ def _rows_above(rows: Sequence[list[str]]) -> int:
 
 def _is_above(row: list[str], below: Sequence[list[str]], width: int) -> bool:
     """Tell whether a row is a title or comment above a table: it fills fewer cells than the header below it, or only
-    its first cell, unlike the rows below it."""
+    its first one of several cells."""
     filled = [at for at, cell in enumerate(row) if cell.strip()]
     if not filled or (row[0].startswith("#") and len(row) != width):
         return True
@@ -130,9 +130,11 @@ def _is_above(row: list[str], below: Sequence[list[str]], width: int) -> bool:
         return True
     if len(filled) > 1:
         return False
-    at, rest = filled[0], (place for each in below for place in [[k for k, cell in enumerate(each) if cell.strip()]])
-    is_name = kind_of_name(row[at]) is not None or 0 < at == len(row) - 1
-    return not is_name and not (len(row) == width and filled in rest)
+    at = filled[0]
+    has_numbers = at > 0 and all(WHOLE.fullmatch(each[0]) for each in below if len(each) == width)
+    if kind_of_name(row[at]) is not None or has_numbers or 0 < at == len(row) - 1:
+        return False
+    return len(row) < width or width > 2
 
 
 def _head_of(first: list[str], below: Sequence[list[str]], header: bool | None, name: str) -> _Head:
@@ -151,6 +153,8 @@ def _head_of(first: list[str], below: Sequence[list[str]], header: bool | None, 
     question = f"The first row of {name} {doubt} (--header or --no-header)." if doubt else ""
     if not is_header:
         return nameless._replace(question=question)
+    if 2 * sum(len(_bare(row)) > n_columns for row in rows) >= max(2, len(rows)):
+        trouble = MEND
     if trouble:
         n_names, n_cells = plural(len(first), "name"), plural(width, "cell")
         question = f"The header of {name} has {n_names}, the lines have {n_cells}: {trouble}."
@@ -174,19 +178,18 @@ def _placing(first: list[str], columns: Sequence[list[str]]) -> tuple[int, int, 
         errors_of_others, supports_of_others = _fit(first, columns[1:])
         if not errors_of_others and (errors or _are_row_names(columns) or supports_of_others > supports):
             return 1, width, ""  # R writes no name above its row names
-        supports -= 0 if errors_of_others else supports_of_others
     if is_blank and n_names < width:
         return 0, n_names, ""
     if errors or n_names < width - 1:
         return 0, max(n_names, width), MEND
-    return 0, max(n_names, width), "" if supports > 0 else SAY
+    return 0, max(n_names, width), "" if supports and n_names > width else SAY
 
 
 def _are_row_names(columns: Sequence[list[str]]) -> bool:
     """Tell whether the first column seems to hold the names of rows: growing numbers, or the only words."""
     names, *others = columns
     if all(map(WHOLE.fullmatch, names)):
-        return all(after > before for before, after in pairwise(map(int, names)))
+        return all(after > before for before, after in pairwise([0, *map(int, names)]))
     return len({*names}) == len(names) and all(map(is_number, chain(*others)))
 
 
@@ -206,7 +209,7 @@ def _fit(names: Sequence[str], columns: Iterable[list[str]]) -> tuple[int, int]:
             supports += n_words >= PROSE_WORDS
         elif kind == "label":
             errors += n_words > PROSE_WORDS and 2 * n_different > len(filled) > 2
-            supports += 2 * n_different <= len(filled)
+            supports += 1 < 2 * n_different <= len(filled)
         elif kind == "id":
             errors += n_words > PROSE_WORDS
             supports += n_different == len(filled) and n_words == 1
