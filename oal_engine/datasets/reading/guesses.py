@@ -329,7 +329,8 @@ def _guess_id(words: Words, prose: list[str]) -> str | None:
     fitting = (column for column in different if all(cell.isdigit() or not is_number(cell) for cell in words[column]))
     first = next(iter(words), "")
     serial = len(words) > 1 and SERIAL.fullmatch(first.casefold()) and not re.fullmatch(r"c2", [*words][1])
-    if serial and len(words[first]) > 1 and are_consecutive(words[first][:SAMPLE_ROWS]):
+    numbers = words[first][:SAMPLE_ROWS] if serial else ()
+    if len(numbers) > 1 and (are_consecutive(numbers) or _are_shuffled_numbers(first, numbers)):
         return next(fitting, first)
     return next(fitting, first if first and _are_unnamed(words) and _are_long_numbers(words[first]) else None)
 
@@ -340,6 +341,12 @@ def _is_called_id(column: str) -> bool:
 
 def _is_coordinate(column: str, others: Collection[str]) -> bool:
     return _plain_name(column) == "y" and "x" in map(_plain_name, others)
+
+
+def _are_shuffled_numbers(column: str, cells: Sequence[str]) -> bool:
+    """Tell whether a column without a name, as pandas writes an index, has different whole numbers."""
+    nameless = column.casefold() in ("c1", "index") or column.startswith("Unnamed")
+    return nameless and all(map(str.isdigit, cells)) and len({*cells}) == len(cells)
 
 
 def _are_long_numbers(cells: Sequence[str]) -> bool:
