@@ -71,7 +71,7 @@ def later_meanings(words: Iterable[str], columns: Columns, imported: dict[str, i
     """Return {label word: y} for appended items. A word keeps its meaning from the import; a new set of labels is
     positive if one of its labels is, a new number if it is beyond the threshold."""
     if not has_rule(columns, imported):
-        return imported
+        return spelled_otherwise(words, imported) | imported
     if columns.headings:
         signs = _signs_of_headings(words, columns)
     elif is_beyond := threshold(columns.positive, imported):
@@ -80,6 +80,15 @@ def later_meanings(words: Iterable[str], columns: Columns, imported: dict[str, i
         wanted = set(map(plain, columns.positive))
         signs = {word: -1 if wanted.isdisjoint(map(plain, label_parts([word]))) else 1 for word in words}
     return signs | imported
+
+
+def spelled_otherwise(words: Iterable[str], imported: dict[str, int]) -> dict[str, int]:
+    """Return {label word: y} for words that differ from imported ones only in case, blanks or the notation of a number,
+    unless these have several meanings."""
+    meanings_of: dict[str, set[int]] = {}
+    for word, y in imported.items():
+        meanings_of.setdefault(plain(word), set()).add(y)
+    return {word: min(ys) for word in words if len(ys := meanings_of.get(plain(word), set())) == 1}
 
 
 def has_rule(columns: Columns, words: Collection[str]) -> bool:
