@@ -363,8 +363,8 @@ def _read_file(
 def _check_label_words(dataset: Dataset, words: Sequence[str]) -> None:
     """Raise DataError if a file has label words that its data set does not have, except words for a missing label."""
     own = dataset.label_words
-    known = own | labels.spelled_otherwise({*words}, own)
-    counts = Counter(word for word in words if word and word not in known)
+    meanings = own | labels.spelled_otherwise({*words}, own)
+    counts = Counter(word for word in words if word and word not in meanings)
     for word in labels.gaps_among({*counts, *own}):
         del counts[word]
     if counts:

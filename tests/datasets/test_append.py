@@ -137,6 +137,14 @@ def test_unknown_label_words_stop_a_file(texts, tmp_path):
     assert 3 == sum(each.appended for each in feeds.append_file(texts, path, {"label": ""}))
 
 
+def test_a_label_word_may_be_spelled_otherwise(store, texts, tmp_path):
+    """An appended label word may differ from the imported one in case and in blanks around it."""
+    path = tmp_path / "more.csv"
+    path.write_text("text,label\nwords of one,POS\nwords of another,Neg\nof a third,pos \n")
+    assert 3 == sum(each.appended for each in feeds.append_file(texts, path))
+    assert [(1,), (-1,), (1,)] == stored(store, texts, "y")[-3:]
+
+
 @pytest.mark.parametrize(("columns", "later", "signs"), [
     ({"positive": ("exercise",), "contains": True}, ("exercise", "Exercise|rest", "food; rest", ""), [1, 1, -1, -1]),
     ({"positive": ("Running",), "headings": True}, ("Running/*TH.", "Food; Running", "Rest", ""), [1, 1, -1, -1]),

@@ -1,4 +1,4 @@
-"""The names that columns have in public data sets, in several languages, by what such a column holds."""
+"""The names that columns have in public data sets, in several languages, by the kind of cells below them."""
 
 import re
 from collections.abc import Iterable
@@ -41,7 +41,7 @@ MAX_CHARACTERS, MAX_WORDS = 60, 3  # of a name
 
 
 def kind_of_name(cell: str) -> str | None:
-    """Return what a column with this name holds: text, label, id or other. Return None if a cell does not look like the
+    """Return the kind of cells below this name: text, label, id or other. Return None if a cell does not look like the
     name of a column."""
     words = re.findall(r"[^\W\d_]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", cell[:MAX_CHARACTERS]))
     if not 0 < len(words) <= MAX_WORDS or len(cell) > MAX_CHARACTERS or re.search(r"[!?;,\"]", cell):

@@ -145,7 +145,7 @@ def _tokens(cell: str) -> list[str] | None:
 
 
 def _unescaped(escape: re.Match[str]) -> str:
-    """Return the characters that an escape such as \\n or \\u00e9 stands for."""
+    """Return the characters for an escape such as \\n or \\u00e9."""
     code = escape[1]
     if len(code) == 1:
         return {"n": "\n", "r": "\r", "t": "\t"}.get(code, code)

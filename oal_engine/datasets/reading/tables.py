@@ -166,7 +166,7 @@ def _head_of(first: list[str], below: Sequence[list[str]], header: bool | None, 
 
 def _placing(first: list[str], columns: Sequence[list[str]]) -> tuple[int, int, str]:
     """Tell which name belongs to which column: the number of columns before the first name, the number of all columns,
-    and what the user must say or mend if that cannot be told ("": it is certain)."""
+    and a request to the user if that cannot be told ("": it is certain)."""
     n_names, width = len(first), len(columns)
     if n_names == width:
         return 0, width, ""
@@ -176,7 +176,8 @@ def _placing(first: list[str], columns: Sequence[list[str]]) -> tuple[int, int, 
         return 0, n_names, ""
     if n_names == width - 1:
         errors_of_others, supports_of_others = _fit(first, columns[1:])
-        if not errors_of_others and (errors or _are_row_names(columns) or supports_of_others > supports):
+        is_better = supports_of_others > (0 if errors else supports)
+        if not errors_of_others and (is_better or _are_row_names(columns)):
             return 1, width, ""  # R writes no name above its row names
     if is_blank and n_names < width:
         return 0, n_names, ""
