@@ -1,6 +1,7 @@
 """Tables of numbers and words are imported with all their columns, and later items use the same columns."""
 
 import json
+import re
 from random import Random
 
 import numpy as np
@@ -271,3 +272,20 @@ def test_rows_do_not_depend_on_their_order():
     first, last = (read(named("\n".join(lines).encode(), "a.csv")) for lines in content)
     assert first.feature_names == last.feature_names
     assert np.array_equal(first.vectors, last.vectors[::-1])
+
+
+@pytest.mark.parametrize(("cells", "sentence"), [
+    (("1e160", "ROW"), "needs numbers up to 1e+150, for their squares. The largest is 1e+160: use other units."),
+    (("1e-310", "1e-310"), "needs a number of at least 1e-150, for their squares. The largest is 3e-310: use other"),
+    (("1e-310", "ROW"), "needs columns whose numbers differ by at least 1e-150. Those of column 1 differ by 2e-310: "),
+])  # fmt: skip
+def test_numbers_too_large_or_small_to_be_scaled_are_named(store, tmp_path, cells, sentence):
+    """A table with numbers too large or small to be scaled is refused in a sentence that names them."""
+    path = tmp_path / "units.csv"
+    lines = [
+        ",".join(cell.replace("1e-", f"{1 + k % 3}e-").replace("ROW", str(k)) for cell in cells) + f",{k % 2}"
+        for k in range(20)
+    ]
+    path.write_text("\n".join(["a,b,label", *lines]))
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        datasets.import_file(store, path, "units", None, datasets.ImportRequest(features="fourier"))

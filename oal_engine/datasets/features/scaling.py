@@ -21,6 +21,7 @@ VECTOR_FEATURES = {
     "fourier": "Columns and waves",
 }
 USUAL = {"plain": "l2", "fourier": "standardize+l2"}  # {features of vectors: default scaling}
+LARGEST, SMALLEST = 1e150, 1e-150  # sizes whose squares neither overflow nor vanish
 FEW_COLUMNS = 256  # Fourier features were tried with up to this number of columns
 MAX_DENSE_BYTES = 2**31  # of a table that is standardized or gets Fourier features
 USUAL_MAX_BYTES = 2**30  # larger tables get Fourier features only on request: an import needs half as much again
@@ -40,6 +41,8 @@ def fit(matrix: Matrix, name: str, features: str = "plain") -> Scaling:
         if value not in allowed:
             raise ValueError(f"{kind} must be one of {', '.join(allowed)}. Got {value}.")
     scaling: Scaling = {"name": name}
+    if name != "none" or features == "fourier":
+        _check_sizes(matrix, name if features == "plain" else features)
     if name == "standardize+l2" or features == "fourier":
         dense = _dense(matrix, name, features)
         low, constant = (
@@ -47,10 +50,26 @@ def fit(matrix: Matrix, name: str, features: str = "plain") -> Scaling:
             np.ptp(dense, axis=0) == 0,
         )  # rounding may give a constant column a deviation
         mean, deviation = np.where(constant, low, dense.mean(axis=0)), np.where(constant, 1, dense.std(axis=0))
+        if not (deviation > 0).all():
+            column = int(np.flatnonzero(~(deviation > 0))[0])
+            raise ValueError(
+                f"{name} needs columns whose numbers differ by at least {SMALLEST:g}. Those of column {column + 1} "
+                f"differ by {np.ptp(dense[:, column]):g}: use other units."
+            )
         scaling |= {"mean": mean.tolist(), "deviation": deviation.tolist()}
         if features == "fourier":
             scaling["fourier"] = fourier.fit(_standardized(scaling, dense))
     return scaling
+
+
+def _check_sizes(matrix: Matrix, name: str) -> None:
+    """Raise ValueError if a number is so large that its square overflows, or if the numbers of the whole table are so
+    small that their squares vanish."""
+    numbers = matrix.data if sparse.issparse(matrix) else np.asarray(matrix)
+    size = max(float(numbers.max()), -float(numbers.min())) if numbers.size else 0
+    if size > LARGEST or 0 < size < SMALLEST:
+        what = f"numbers up to {LARGEST:g}" if size > LARGEST else f"a number of at least {SMALLEST:g}"
+        raise ValueError(f"{name} needs {what}, for their squares. The largest is {size:g}: use other units.")
 
 
 def made_rows(scaling: Scaling, matrix: Matrix) -> Rows:

@@ -260,22 +260,22 @@ def _sign(cell: str, below: Sequence[str]) -> str:
     counts = Counter(filled)
     if cell in counts:
         return AGAIN
-    known = kind_of_name(cell) is not None
-    surely = TITLE if known else NAME
+    is_name = kind_of_name(cell) is not None
+    surely = TITLE if is_name else NAME
     if all(each[:1].isdigit() or is_number(each) for each in filled):
         return "" if cell[:1].isdigit() else surely
     n_words, lengths = len(cell.split()), [*map(len, filled)]
     is_prose = sum(len(each.split()) for each in filled) >= PROSE_WORDS * len(filled)
-    if known and is_prose and 2 * len(cell) <= median(lengths):
+    if is_name and is_prose and 2 * len(cell) <= median(lengths):
         return TITLE
     if n_words > MAX_WORDS and is_prose:
         return ALIKE if len(cell) >= min(lengths) else ""
     if len(filled) < ENOUGH_ROWS or n_words > MAX_WORDS:
-        return HINT if known else ""
+        return HINT if is_name else ""
     n_rare = sum(count == 1 for count in counts.values())
     if n_rare <= RARE_SHARE * len(filled) or 2 * len(cell) < min(lengths):
         return surely
-    return HINT if known else ""
+    return HINT if is_name else ""
 
 
 def _fit_rows(rows: Iterable[Row], width: int, least: int, comma_columns: list[int]) -> Iterator[Line]:
