@@ -378,7 +378,7 @@ def create(
         "theta": float(own.theta), "rho": stream.objective(own.theta, rho, own.weights.ratio("sum")).rho,
         "owner": own.owner.strip(), "prior": json.dumps(seeds.source) if seeds else None, "engine": __version__,
         "shown": None if own.shown is None else json.dumps(list(own.shown)),
-        "tags": json.dumps(checked_tags(own.tags)) if own.tags else None,
+        "tags": json.dumps(tags) if (tags := checked_tags(own.tags or ())) else None,
         "questions": json.dumps(questions) if questions else None,
         "audited": json.dumps(audited) if audited else None,
     }  # fmt: skip

@@ -376,7 +376,7 @@ def _create(store: Store, dataset: int, settings: Row, owner: str) -> int:
         created = store.session(session)
     if settings["audited"] and created["audited"]["checksum"] != settings["audited"]["checksum"]:
         raise JsonLinesError(f"column {settings['audited']['column']} is not the one that was audited: cells differ.")
-    wrong = [key for key in (*HEAD, *ADDED) if created[key] != settings[key]]
+    wrong = [key for key in (*HEAD, *ADDED) if (created[key] or None) != (settings[key] or None)]
     if wrong:
         got = json.dumps(settings[wrong[0]])[:80]
         raise JsonLinesError(f"invalid value for {wrong[0]} in the settings. Got {got}.")
