@@ -13,6 +13,7 @@ import numpy as np
 
 from ... import __version__
 from ...datasets import Dataset, demo
+from ...datasets.given import stored_column
 from ...datasets.prior import LONGEST_TEXT, Prior
 from ...kernel.algorithms import stored
 from ...output.jsonlines import LONGEST_LINE, Check, JsonLinesError, checked, lines, number, or_none, time, whole, words
@@ -456,8 +457,13 @@ def _create(store: Store, dataset: int, settings: Row, owner: str) -> int:
     if plain(created["questions"]) == plain(settings["questions"]) != []:
         store.update_session(session, {"questions": json.dumps(settings["questions"])})
         created = store.session(session)
-    if settings["audited"] and created["audited"]["checksum"] != settings["audited"]["checksum"]:
-        raise JsonLinesError(f"column {settings['audited']['column']} is not the one that was audited: cells differ.")
+    if audited := settings["audited"]:  # of the items when the session began: others may have been appended since
+        data = Dataset(store, dataset, settings["items"])
+        column = stored_column(data, audited["column"], None, audited["cut"], settings["positive_name"])
+        if column.checksum != audited["checksum"]:
+            raise JsonLinesError(f"column {column.name} is not the one that was audited: cells differ.")
+        created["audited"]["checksum"] = column.checksum
+        store.update_session(session, {"audited": json.dumps(created["audited"])})
     wrong = [key for key in (*HEAD, "floor", "questions", "audited") if created[key] != settings[key]]
     if wrong:
         got = json.dumps(settings[wrong[0]])[:80]
