@@ -28,7 +28,7 @@ MOST_LABELS = 10**9  # that can be added at once
 FILE = "file"  # origin of known labels: the file of the data set
 MOST_KNOWN = 100_000  # labels that a session can begin with: it learns them again whenever it is opened
 NEEDS = f"needs {{}}, which OAL Studio {__version__} does not have"
-EXACT_ENGINES = "0.2.0", __version__  # their logs are reproduced bit for bit; logs of others to rounding
+EXACT_ENGINES = "0.3.0", __version__  # their logs are reproduced bit for bit; logs of others to rounding
 MOST_TAGS, LONGEST_TAG = 20, 60  # tags of a session, and characters of a tag
 MOST_QUESTIONS, LONGEST_NAME = 26, 60  # questions about each item, and characters of the name of one
 OF_A_QUESTION = "name", "guidelines", "parent"
@@ -194,7 +194,7 @@ class Settings:
             raise SessionError(f"the parameters of session {self.id} ({self.name}) are damaged.")
         if unknown := Strategy(self.algorithm, self.learner, self.rule, learner, rule, None).unknown:
             raise SessionError(f"session {self.id} ({self.name}) {NEEDS.format(unknown)}.")
-        return stored(self.algorithm, self.learner, self.rule, self.parameters, asks_several(vars(self)))
+        return stored(self.algorithm, self.learner, self.rule, self.parameters)
 
     @property
     def exact(self) -> bool:
@@ -571,10 +571,9 @@ def asks_several(settings: Mapping[str, Any]) -> bool:
 
 def stored_options(settings: Row) -> dict[str, Any]:
     """Return the keyword arguments with which `create` gives a new session the settings of a stored one."""
-    several = asks_several(settings)
-    ran = stored(settings["algorithm"], settings["learner"], settings["rule"], settings["parameters"], several)
+    ran = stored(settings["algorithm"], settings["learner"], settings["rule"], settings["parameters"])
     published = ALGORITHMS.get(ran.algorithm)
-    fixed = published.fixes(several) if published else {}
+    fixed = published.fixes(asks_several(settings)) if published else {}
     return {
         **({"algorithm": ran.algorithm} if published else {"learner": ran.learner, "rule": ran.rule}),
         **{option.name: settings[option.name] for option in fields(Options) if option.name in settings},

@@ -7,8 +7,6 @@ published, and `expected.json`: what each session must show, and the fingerprint
 import hashlib
 import io
 import json
-import tarfile
-from pathlib import Path
 
 import pytest
 
@@ -20,8 +18,8 @@ from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SKIP
 from oal_engine.store import Store
 from tests.harness.sessions import erase, text_of
+from tests.harness.tables import unpacked
 
-ARCHIVES = Path(__file__).parent / "versions"
 VERSIONS = ("0_3_0",)
 FIELDS = ("number", "item", "label", "first", "annotator", "answered_at", "seconds")
 
@@ -31,9 +29,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.parametrize("version", VERSIONS)]
 @pytest.fixture
 def store(version, tmp_path):
     """The database of a version, with `expected.json` and the folder `published` next to it."""
-    with tarfile.open(ARCHIVES / f"{version}.tar.xz") as archive:
-        archive.extractall(tmp_path, filter="data")
-    store = Store(tmp_path / "studio.db")
+    store = Store(unpacked(version, tmp_path))
     yield store
     store.close()
 

@@ -6,7 +6,7 @@ A file is not trusted: every line is checked, nothing in it is executed, and a r
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import IO, Any
 
 import numpy as np
@@ -18,16 +18,12 @@ from ...datasets.prior import LONGEST_TEXT, Prior
 from ...kernel.algorithms import stored
 from ...output.jsonlines import LONGEST_LINE, Check, JsonLinesError, checked, lines, number, or_none, time, whole, words
 from ...store import ConflictError, History, Row, Store
-from ...store.old_logs import OldLog
 from ..log import asks, checked_event, is_labels, lasting
 from ..settings import (
     LONGEST_NAME,
-    LONGEST_TAG,
-    MOST_LABELS,
     MOST_QUESTIONS,
     OF_A_QUESTION,
     SessionError,
-    asks_several,
     create,
     plain,
     stored_options,
@@ -166,25 +162,7 @@ PRIOR = {
 KINDS = {
     "question": QUESTION, "event": EVENT, "digest": DIGEST, "prior": {"part": whole(0, MOST_QUESTIONS - 1)} | PRIOR,
 }  # fmt: skip
-# Lines of version 2, whose log was in nine tables
-COINS = ("overlap", "repeat")  # fields of a question; version 2 omits zeros
 OMITTED = {"parts": None}  # a field of a question; omitted if the session asks one question about each item
-WHO = {"event": words(200), "annotator": words(200)}
-PLACE = {"position": or_none(whole(0)), "at_end": or_none(whole(0))}
-ANSWER = WHO | {"question": whole(1), "label": whole(-1, 127), "answered_at": time, "seconds": or_none(number)}
-ANSWER |= {"undone_at": or_none(time), "undone_by": or_none(words(200))}
-LABEL = ANSWER | PLACE | {"highlighted": or_none(whole(0, 1))}
-OPINION = ANSWER | {"kind": lambda value: value in ("second", "late", "again")}
-NOTE = WHO | {"item": whole(0), "text": words(LONGEST_LINE), "written_at": time}
-MARK = WHO | PLACE | {"item": whole(0), "wrong": whole(0, 1), "given_at": time}
-ADDITION = WHO | PLACE | {"labels": whole(1, MOST_LABELS), "horizon": whole(1), "position": whole(0), "added_at": time}
-HAPPENED = {"event": or_none(words(200)), "happened": words(300)}
-TAG = WHO | {"item": whole(0), "tag": words(LONGEST_TAG), "given": whole(0, 1), "tagged_at": time}
-OLD_KINDS = {
-    "question": QUESTION, "label": LABEL, "note": NOTE, "mark": MARK, "addition": ADDITION, "happened": HAPPENED,
-    "opinion": OPINION, "tag": TAG, "digest": {"answers": whole(1), "digest": words(64)},
-}  # fmt: skip
-LATER = ("addition", "happened", "opinion", "tag")  # kinds whose number the last line may omit if it is 0
 # Optional settings: {name: (default, check)}. A file omits defaults.
 ADDED: dict[str, tuple[Any, Check]] = {
     "floor": (0.0, number), "overlap": (0.0, number), "repeat": (0.0, number), "lease": (300.0, number),
@@ -219,16 +197,13 @@ def read(file: IO[str] | IO[bytes]) -> tuple[Row, History]:
     """Read the header (first line) and the history of a published session. Each line is checked on its own."""
     entries, nothing = lines(file), dict[str, Any]()
     _, head = next(entries, (1, nothing))
-    version = head.get("oal_session")
-    if version not in (2, FORMAT):
-        raise JsonLinesError(f"the first line must say that this is a published session of version 2 or {FORMAT}.")
-    _check_head(head)
-    if version != FORMAT:
-        parts = _parts(entries, OLD_KINDS, {f"{kind}s": 0 for kind in LATER}, dict.fromkeys(COINS, 0) | OMITTED)
-        return head, _converted(
-            *parts.values(), items=head["dataset"]["items"], created_at=head["settings"]["created_at"]
+    if head.get("oal_session") != FORMAT:
+        raise JsonLinesError(
+            f"the first line must say that this is a published session of version {FORMAT}, which OAL Studio 0.3.0 and "
+            "later write."
         )
-    parts = _parts(entries, KINDS, {"priors": 0}, OMITTED)
+    _check_head(head)
+    parts = _parts(entries)
     questions = () if head["settings"]["audited"] else head["settings"]["questions"] or ()
     for row in parts["prior"]:
         if (k := row.pop("part")) >= len(questions) or "prior" in questions[k]:
@@ -253,25 +228,21 @@ def _check_head(head: Row) -> None:
         raise JsonLinesError(f"invalid value for items in the settings. Got {settings['items']}.")
 
 
-def _parts(
-    entries: Iterable[tuple[int, Row]], kinds: Mapping[str, Mapping[str, Check]], of_end: Row | None = None,
-    of_question: Row | None = None,
-) -> dict[str, list[Row]]:  # fmt: skip
-    """Read the lines after the header, grouped by kind. of_end: defaults of fields that the last line may omit.
-    of_question: defaults of fields that the line of a question may omit."""
+def _parts(entries: Iterable[tuple[int, Row]]) -> dict[str, list[Row]]:
+    """Read the lines after the header, grouped by kind."""
     at, end = 1, None
-    parts: dict[str, list[Row]] = {kind: [] for kind in kinds}
-    all_kinds = {**kinds, "end": {f"{kind}s": whole(0) for kind in kinds}}
+    parts: dict[str, list[Row]] = {kind: [] for kind in KINDS}
+    all_kinds = {**KINDS, "end": {f"{kind}s": whole(0) for kind in KINDS}}
     for at, line in entries:
         if end is not None:
             raise JsonLinesError(f"line {at} comes after the end of the session.")
         if "questions" in line:
-            line = (of_end or {}) | line
+            line = {"priors": 0} | line
         elif "branch" in line:
-            line = (of_question or {}) | line
+            line = OMITTED | line
         kind = next((kind for kind, fields in all_kinds.items() if fields.keys() == line.keys()), None)
         if kind is None:
-            raise JsonLinesError(f"line {at} must be a {', '.join(kinds)} or the end of a session.")
+            raise JsonLinesError(f"line {at} must be a {', '.join(KINDS)} or the end of a session.")
         checked(line, all_kinds[kind], at, f"{kind} of a session")
         if kind == "end":
             end = line
@@ -280,25 +251,6 @@ def _parts(
     if end != {f"{kind}s": len(part) for kind, part in parts.items()}:
         raise JsonLinesError(f"the file is cut short or altered: its last line, {at}, does not count those before it.")
     return parts
-
-
-def _converted(
-    questions: list[Row], labels: list[Row], notes: list[Row], marks: list[Row], additions: list[Row],
-    shared: list[Row], opinions: list[Row], tags: list[Row], digests: list[Row], *, items: int, created_at: str,
-) -> History:  # fmt: skip
-    """Convert the parts of a version 2 file into a history."""
-    for rows in (labels, marks, additions):
-        for age, row in enumerate(rows):
-            row["age"] = age
-    stored = {row["answers"]: row["digest"] for row in digests}
-    try:
-        old = OldLog(questions, labels, notes, marks, additions, shared, opinions, tags, stored, items, created_at)
-        events, by_number = old.events()
-        if not all(allowed(row[name]) for row in events for name, allowed in EVENT.items()):
-            raise ValueError
-    except (ValueError, TypeError, LookupError, AttributeError):
-        raise JsonLinesError("the file contradicts itself: its log cannot be put in order.") from None
-    return History(questions, [row | {"data": row["data"] or {}} for row in events], by_number)
 
 
 def _prior(values: object, features: int) -> Prior:
@@ -443,10 +395,8 @@ def _check_parts(history: History, several: Sequence[Row], audited: bool) -> Non
 
 def _create(store: Store, dataset: int, settings: Row, owner: str) -> int:
     """Create a session with these settings, after the same checks as for any new session. Return its id."""
-    several = asks_several(settings)
-    ran = stored(settings["algorithm"], settings["learner"], settings["rule"], settings["parameters"], several)
-    parameters = {"learner": ran.learner_parameters, "rule": ran.rule_parameters}
-    settings |= {"algorithm": ran.algorithm, "parameters": parameters}
+    ran = stored(settings["algorithm"], settings["learner"], settings["rule"], settings["parameters"])
+    settings["parameters"] = {"learner": ran.learner_parameters, "rule": ran.rule_parameters}
     options = stored_options(settings) | {"owner": owner, "cap": False}
     for question, each in zip(options["questions"], settings["questions"] or ()):
         if own := each.pop("prior", None):
