@@ -5,7 +5,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, unquote
 
 import streamlit as st
 from google.protobuf.message import DecodeError
@@ -184,17 +184,18 @@ class _Pages:
 
 
 def _is_foreign(scope: Scope) -> bool:
-    """Tell whether a request is cross-origin: from a page on another host or (which Streamlit accepts) on another port.
+    """Tell whether a request is cross-origin: from a page on another host, or (which Streamlit accepts) with another
+    port or scheme.
 
-    Programs other than browsers send no origin. A proxy may name the requested host in X-Forwarded-Host.
+    Programs other than browsers send no origin. A proxy passes on the requested host as Host, and the scheme as
+    X-Forwarded-Proto, which uvicorn believes from the addresses in FORWARDED_ALLOW_IPS.
     """
     headers = HTTPConnection(scope).headers
     if (origin := headers.get("origin")) is None or origin in st.get_option("server.corsAllowedOrigins"):
         return False
-    sent = urlsplit(origin)
-    port = DEFAULT_PORTS.get(sent.scheme, "")
-    hosts = {headers.get(name, "").lower().removesuffix(port) for name in ("host", "x-forwarded-host")}
-    return not sent.netloc or sent.netloc.lower().removesuffix(port) not in hosts
+    scheme = scope.get("scheme", "http").replace("ws", "http")
+    own, sent = f"{scheme}://{headers.get('host', '')}", origin
+    return own.lower().removesuffix(DEFAULT_PORTS[scheme]) != sent.lower().removesuffix(DEFAULT_PORTS[scheme])
 
 
 def _person(cookies: dict[str, str]) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The frame of every page: settings, log-in, the store, and text that is shown literally, never as markup."""
 
 import html
+import os
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from oal_engine.datasets import sweep
 from oal_engine.output.jsonlines import UNWRITABLE
+from oal_engine.places import database_path
 from oal_engine.sessions.log import unseen
 from oal_engine.sessions.settings import SessionError, Settings
 from oal_engine.store import RESTORABLE, Row, StorageError, Store, StoreError
@@ -137,7 +139,8 @@ def owns() -> bool:
 
 
 def _standing() -> access.Standing:
-    return access.standing(st.user.to_dict())
+    token = access.TOKEN.get()
+    return access.holder(token) if token else access.STANDING.get() or access.standing(st.user.to_dict())
 
 
 def mail() -> str:
@@ -149,7 +152,7 @@ def role(store: Store, session: int) -> str | None:
     """Return the role of the user, or of a program's token, in a session: owner, annotator, reader, or None."""
     if token := access.TOKEN.get():
         return access.role_of_token(store, session, token)
-    return access.role(store, session, access.STANDING.get() or _standing())
+    return access.role(store, session, _standing())
 
 
 def sessions(store: Store) -> list[Row]:
@@ -285,10 +288,10 @@ def guarded() -> Iterator[None]:
         complain(capitalized(str(gone)))
         st.page_link("home.py", label="All sessions")
     except StorageError as error:
-        complain(error)
+        complain(told(error))
         _try_again()
     except (ValueError, OSError) as error:
-        complain(error)
+        complain(told(error))
 
 
 def _try_again() -> None:
@@ -359,6 +362,12 @@ def entry(name: str, *details: str) -> str:
     """Return HTML of a name with a line of details under it, escaped."""
     below = html.escape(" · ".join(details))
     return f'<div class="oal-entry"><b dir="auto">{html.escape(name)}</b><br><span>{below}</span></div>'
+
+
+def told(error: object) -> str:
+    """Return an error in words. Only owners of the studio are told in which folder of the server a file is."""
+    folder = f"{database_path().absolute().parent}{os.sep}"
+    return str(error) if owns() else str(error).replace(folder, "")
 
 
 def capitalized(words: str) -> str:

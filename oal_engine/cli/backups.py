@@ -3,7 +3,6 @@
 import json
 import sys
 from contextlib import closing, nullcontext
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -54,7 +53,7 @@ def check(
                 print(finding, flush=True)
     sound = not any(finding.problem for finding in findings)
     if as_json:
-        print(json.dumps({"sound": sound, "findings": [asdict(finding) for finding in findings]}, ensure_ascii=False))
+        print(json.dumps({"sound": sound, "findings": [finding.as_dict() for finding in findings]}, ensure_ascii=False))
     if not sound:
         raise typer.Exit(1)
 

@@ -4,6 +4,7 @@ The learner `given` uses the decisions as they are, so that they can be audited.
 row gets the decision as one more feature.
 """
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -30,6 +31,11 @@ class Column(NamedTuple):
     name: str
     cut: float | None
     margins: np.ndarray
+
+    @property
+    def checksum(self) -> str:
+        """The SHA-256 of the margins."""
+        return hashlib.sha256(self.margins.tobytes()).hexdigest()
 
 
 def decided_column(cells: Sequence[str], columns: reading.Columns, cut: float | None, source: str) -> Column:

@@ -156,14 +156,6 @@ ALGORITHMS = {
     "SSACOG-II": Algorithm("ssacog-ii", "all", ACOG),
 }
 
-# Names that meant another learner and rule in earlier versions: {name: (learner, rule)}.
-FORMER = {
-    "SOAL-CS": ("acog-ii", "variance"),
-    "CPA": ("cpa", "all"),
-    "CW": ("cw", "all"),
-    "auto": ("pool", "paced"),
-}
-
 
 @dataclass(frozen=True)
 class Strategy:
@@ -243,20 +235,12 @@ def _merge(of_learner: Mapping[str, T], of_rule: Mapping[str, T]) -> dict[str, T
     return {f"{side}.{name}" if name in both else name: value for side, part in sides for name, value in part.items()}
 
 
-def stored(
-    algorithm: str, learner: str, rule: str, values: Mapping[str, Mapping[str, float]], several: bool = False
-) -> Strategy:
-    """Rebuild a stored strategy. It is renamed to `LEARNER + RULE` if its algorithm's name means another strategy
-    today.
-
-    Parameters that did not exist when the strategy was stored get their defaults, with which a learner or rule must
-    behave as it did then. several: as in `strategy`.
-    """
+def stored(algorithm: str, learner: str, rule: str, values: Mapping[str, Mapping[str, float]]) -> Strategy:
+    """Rebuild a stored strategy. Parameters that did not exist when it was stored get their defaults, with which a
+    learner or rule must behave as it did then."""
     kinds = LEARNERS[named(LEARNERS, learner, "learner")], QUERY_RULES[named(QUERY_RULES, rule, "rule")]
     own, of_rule = checked(kinds[0], learner, values["learner"]), checked(kinds[1], rule, values["rule"])
-    fixed = ALGORITHMS[algorithm].fixes(several) if several and algorithm in ALGORITHMS else {}
-    is_former = FORMER.get(algorithm) == (learner, rule) or not fixed.items() <= (own | of_rule).items()
-    return Strategy(f"{learner} + {rule}" if is_former else algorithm, learner, rule, own, of_rule, None)
+    return Strategy(algorithm, learner, rule, own, of_rule, None)
 
 
 def alias_of(name: str) -> str | None:

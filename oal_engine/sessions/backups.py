@@ -62,6 +62,10 @@ class Finding:
     problem: str | None
     remark: str | None = None
 
+    def as_dict(self) -> Row:
+        """Return the finding as a JSON object, without a remark if there is none."""
+        return {name: value for name, value in vars(self).items() if value or name != "remark"}
+
     def __str__(self) -> str:
         result = "; ".join(filter(None, (self.problem or "sound", self.remark)))
         return f"{self.part} {self.name}: {result}"

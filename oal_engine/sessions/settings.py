@@ -1,6 +1,5 @@
 """The settings of a session: one frozen record, checked once when the session is made."""
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,7 +28,7 @@ MOST_CLASSES = 127
 FILE = "file"  # origin of known labels: the file of the data set
 MOST_KNOWN = 100_000  # labels that a session can begin with: it learns them again whenever it is opened
 NEEDS = f"needs {{}}, which OAL Studio {__version__} does not have"
-EXACT_ENGINES = "0.2.0", __version__  # their logs are reproduced bit for bit; logs of others to rounding
+EXACT_ENGINES = "0.3.0", __version__  # their logs are reproduced bit for bit; logs of others to rounding
 SEEDS = "seed_words", "seed_items", "seed_texts"
 SOME, NONE = "some", "none"  # the classes of a whole answer to several questions: with and without a yes
 
@@ -192,7 +191,7 @@ class Settings:
             raise SessionError(f"the parameters of session {self.id} ({self.name}) are damaged.")
         if unknown := Strategy(self.algorithm, self.learner, self.rule, learner, rule, None).unknown:
             raise SessionError(f"session {self.id} ({self.name}) {NEEDS.format(unknown)}.")
-        return stored(self.algorithm, self.learner, self.rule, self.parameters, asks_several(vars(self)))
+        return stored(self.algorithm, self.learner, self.rule, self.parameters)
 
     @property
     def exact(self) -> bool:
@@ -378,7 +377,7 @@ def create(
         "theta": float(own.theta), "rho": stream.objective(own.theta, rho, own.weights.ratio("sum")).rho,
         "owner": own.owner.strip(), "prior": json.dumps(seeds.source) if seeds else None, "engine": __version__,
         "shown": None if own.shown is None else json.dumps(list(own.shown)),
-        "tags": json.dumps(checked_tags(own.tags)) if own.tags else None,
+        "tags": json.dumps(tags) if (tags := checked_tags(own.tags or ())) else None,
         "questions": json.dumps(questions) if questions else None,
         "audited": json.dumps(audited) if audited else None,
     }  # fmt: skip
@@ -487,8 +486,7 @@ def _audited(data: Dataset, options: Options) -> dict[str, Any]:
     cut = None if cut is None else float(cut)
     read = stored_column(data, column, None, cut, options.positive_name.strip())
     others = [stored_column(data, name, None, None, options.positive_name.strip()).name for name in options.others]
-    checksum = hashlib.sha256(read.margins.tobytes()).hexdigest()
-    return {"column": column, "cut": read.cut, "checksum": checksum, "others": others}
+    return {"column": column, "cut": read.cut, "checksum": read.checksum, "others": others}
 
 
 def plain(questions: Iterable[Mapping[str, Any]] | None) -> list[dict[str, str]]:
@@ -573,10 +571,9 @@ def asks_several(settings: Mapping[str, Any]) -> bool:
 
 def stored_options(settings: Row) -> dict[str, Any]:
     """Return the keyword arguments with which `create` gives a new session the settings of a stored one."""
-    several = asks_several(settings)
-    ran = stored(settings["algorithm"], settings["learner"], settings["rule"], settings["parameters"], several)
+    ran = stored(settings["algorithm"], settings["learner"], settings["rule"], settings["parameters"])
     published = ALGORITHMS.get(ran.algorithm)
-    fixed = published.fixes(several) if published else {}
+    fixed = published.fixes(asks_several(settings)) if published else {}
     return {
         **({"algorithm": ran.algorithm} if published else {"learner": ran.learner, "rule": ran.rule}),
         **{option.name: settings[option.name] for option in fields(Options) if option.name in settings},

@@ -54,7 +54,7 @@ class Store(DataSets, Sessions, Comparisons):
     def damage(self) -> list[str]:
         """Return the faults that SQLite itself finds in the file and in the types of its values."""
         checks = self.query("PRAGMA integrity_check(20)")
-        return [row["integrity_check"] for row in checks if row["integrity_check"] != "ok"]
+        return [" ".join(row["integrity_check"].split()) for row in checks if row["integrity_check"] != "ok"]
 
     def _not_json(self) -> Iterator[str]:
         """Yield a sentence about each value that should be JSON of a certain type but is not."""

@@ -58,7 +58,7 @@ class Comparisons(Tables):
     @writes
     def put_replays(self, comparison: int, replays: Mapping[str, np.ndarray]) -> None:
         """Store the counts of finished replays, {job key: counts}. Replays that are stored already are not changed."""
-        self.db.conn.executemany(
+        self.db.executemany(
             "INSERT OR IGNORE INTO replays (comparison, job, shape, counts) VALUES (?, ?, ?, ?)",
             ((comparison, job, json.dumps(counts.shape), counts.tobytes()) for job, counts in replays.items()),
         )

@@ -10,13 +10,10 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from ..places import COMMAND
 from . import migrations
-
-if TYPE_CHECKING:
-    import sqlite_utils
 
 Row = dict[str, Any]  # a row of a table, {column: value}
 P = ParamSpec("P")
@@ -70,12 +67,12 @@ def writes(method: Callable[Concatenate[Own, P], Result]) -> Callable[Concatenat
 
 
 def check_foreign(path: Path) -> None:
-    """Raise StoreError if a database of unknown origin is damaged, or if its schema is not the one that our migrations
-    make. Reading or migrating such a database might run code in its schema, or never end."""
+    """Raise StoreError if a database of unknown origin is damaged, or if its schema is not ours. Reading or migrating
+    such a database might run code in its schema, or never end."""
     with closing(Database(path, read_only=True, migrates=False)) as store:
         result = store.query("PRAGMA quick_check(1)")[0]["quick_check"]
     if result != "ok":
-        raise StorageError(f"{path} is damaged: {result[:80]}.")
+        raise StorageError(f"{path} is damaged: {' '.join(result.split())[:80]}.")
 
 
 def _rows(cursor: sqlite3.Cursor) -> list[Row]:
@@ -88,7 +85,7 @@ class Database:
     their own, and never wait for a writer.
 
     patience: seconds to wait for the lock of another process that writes. read_only: the file must exist, and is
-    changed only by pending migrations, if `migrates`. Every error of SQLite is raised as a StoreError.
+    changed only by migrations, if `migrates`. Every error of SQLite is raised as a StoreError.
     """
 
     READERS = 8  # most idle connections in the pool of readers
@@ -106,19 +103,16 @@ class Database:
                 self._check_file()
                 self._readers.append(self._only_read())
                 with self._reader() as reader:
-                    pending = self._pending(reader)
-            if pending and migrates:
+                    version = self._version(reader)
+            if version != migrations.VERSION and migrates:
                 Database(self.path, patience=patience).close()
             return
-        import sqlite_utils  # it imports pandas, which readers need not wait for
-
         with self._failures():
-            connection = self._connect("rwc")
-            self._pending(connection)  # raises before anything is changed
-            self._write_ahead(connection)
-            connection.execute("PRAGMA synchronous = FULL")  # an acknowledged label survives a loss of power
-            connection.execute("PRAGMA foreign_keys = ON")
-            self._db = sqlite_utils.Database(connection)
+            self._db = self._connect("rwc")
+            self._version(self._db)  # raises before anything is changed
+            self._write_ahead(self._db)
+            self._db.execute("PRAGMA synchronous = FULL")  # an acknowledged label survives a loss of power
+            self._db.execute("PRAGMA foreign_keys = ON")
             self._check_file()
             self._migrate()
 
@@ -206,42 +200,32 @@ class Database:
         command = shlex.join(["restore", str(backups[-1]), "--db", str(self.path), "--force"])
         return f" The newest backup is {backups[-1]}: stop the server, then run `{COMMAND} {command}`."
 
-    def _pending(self, connection: sqlite3.Connection) -> list[str]:
-        """Return the names of the pending migrations. Raise StoreError if a migration was applied that this version
-        does not have, or if the schema is not the one that the migrations make."""
-        connection.execute("BEGIN")  # another process may migrate it meanwhile
+    def _version(self, connection: sqlite3.Connection) -> int | None:
+        """Return the version of the database's schema, or None if it is empty. Raise StoreError if its schema is of a
+        newer version or not ours."""
+        if is_alone := not connection.in_transaction:
+            connection.execute("BEGIN")  # another process may migrate it meanwhile
         try:
-            applied = migrations.applied(connection)
+            return migrations.version_of(connection)
         except migrations.ForeignSchemaError as error:
-            raise StoreError(f"{self.path} {error}: it is not opened.") from None
+            raise StoreError(f"{self.path} {error}") from None
         finally:
-            connection.rollback()
-        newer = [name for name in applied if name not in migrations.STEPS]
-        if newer:
-            raise StoreError(
-                f"{self.path} was written by a newer OAL Studio ({newer[0][:80]}). Update this one to open it."
-            )
-        return [name for name in migrations.STEPS if name not in applied]
+            if is_alone:
+                connection.rollback()
 
     def _migrate(self) -> None:
-        """Apply the pending migrations. First back up a database that already has tables to a file next to it."""
-        pending = self._pending(self._db.conn)
-        if not pending:
+        """Make the tables of an empty database. Bring one of an older version up to date, after a backup to a file next
+        to it."""
+        version = self._version(self._db)
+        if version == migrations.VERSION:
             return
-        if len(pending) < len(migrations.STEPS):
-            copy = self.path.with_name(f"{self.path.stem}.before-{pending[0]}.db")
+        if version is not None:
+            copy = self.path.with_name(f"{self.path.stem}.of-schema-{version}.db")
             if not copy.exists():
                 self.copy_to(copy)
-        failed = f"{self.path} is damaged: {pending[0]} cannot be applied"
-        try:
-            with self.transaction():
-                migrations.apply(self.db)
-        except StoreError:
-            raise
-        except migrations.DamagedLogError as error:
-            raise StorageError(f"{failed}: {error}.") from None
-        except (ValueError, TypeError, LookupError, AttributeError) as error:  # a value that no version stored
-            raise StorageError(f"{failed}: {error!r}.") from None
+        with self.transaction():
+            if (version := self._version(self._db)) != migrations.VERSION:  # another process may have migrated it
+                migrations.apply(self._db, version)
 
     def copy_to(self, path: Path | str) -> None:
         """Copy the current state of the database to a file (online backup), while others may read and write."""
@@ -254,13 +238,13 @@ class Database:
     def close(self) -> None:
         """Close every connection."""
         with self._lock:
-            for connection in [*self._readers, *([] if self.read_only else [self._db.conn])]:
+            for connection in [*self._readers, *([] if self.read_only else [self._db])]:
                 connection.close()
             self._readers.clear()
 
     @property
-    def db(self) -> "sqlite_utils.Database":
-        """The database to write to; only inside a transaction."""
+    def db(self) -> sqlite3.Connection:
+        """The connection that writes; only inside a transaction."""
         if not self._writing:
             raise RuntimeError("Database.db is for use inside `with store.transaction()` only.")
         return self._db
@@ -283,15 +267,14 @@ class Database:
         if self.read_only:
             raise StorageError(f"{self.path} is open for reading only.")
         with self._lock, self._failures():
-            connection = self._db.conn
             self._check_file()
-            connection.execute("BEGIN IMMEDIATE")
+            self._db.execute("BEGIN IMMEDIATE")
             self._thread.writing = True
             try:
                 yield
-                connection.execute("COMMIT")
+                self._db.execute("COMMIT")
             except BaseException:
-                connection.rollback()
+                self._db.rollback()
                 raise
             finally:
                 self._thread.writing = False
@@ -334,7 +317,7 @@ class Database:
     def query(self, sql: str, *values: object) -> list[Row]:
         """Return all rows of a SELECT. It runs in this thread's transaction or snapshot, if there is one."""
         try:
-            if own := self._db.conn if self._writing else self._snapshot:
+            if own := self._db if self._writing else self._snapshot:
                 return _rows(own.execute(sql, values))
             with self._reader() as reader:
                 return _rows(reader.execute(sql, values))

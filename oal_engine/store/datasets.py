@@ -49,11 +49,11 @@ class DataSets(Tables):
         dataset = self._add("datasets", values | owner)
         if words:
             self.put_batch(dataset, 0, values["items"], words)
-        self.db.conn.executemany(
+        self.db.executemany(
             "INSERT INTO items (dataset, position, id, text, label, y) VALUES (?, ?, ?, ?, ?, ?)",
             ((dataset, position, *item) for position, item in enumerate(items)),
         )
-        self.db.conn.executemany(
+        self.db.executemany(
             "INSERT INTO vocabulary (dataset, column, term, document_frequency) VALUES (?, ?, ?, ?)",
             ((dataset, column, *term) for column, term in enumerate(vocabulary)),
         )
@@ -122,7 +122,7 @@ class DataSets(Tables):
         of each item, packed by `cells` of datasets/reading/details.py, or None."""
         for item, cells in enumerate(details, first):
             if cells:
-                self.db.conn.execute("INSERT INTO details VALUES (?, ?, ?)", (dataset, item, cells))
+                self.db.execute("INSERT INTO details VALUES (?, ?, ?)", (dataset, item, cells))
 
     def details(self, dataset: int, positions: Collection[int]) -> dict[int, list[str]]:
         """Return the detail cells of items in column order, {position: cells}. Items without any are omitted."""
@@ -182,9 +182,7 @@ class DataSets(Tables):
             " SELECT dataset, position, ?, ?, ? FROM items WHERE dataset = ? AND position = ? AND y = 0"
         )
         at = now()
-        return sum(
-            self.db.conn.execute(put, (label, y, at, dataset, item)).rowcount for item, (label, y) in labels.items()
-        )
+        return sum(self.db.execute(put, (label, y, at, dataset, item)).rowcount for item, (label, y) in labels.items())
 
     def later_labels(self, dataset: int, after: int = 0) -> list[Row]:
         """Return the labels that arrived after their items and have a number above `after`, in order of number: number,
@@ -199,13 +197,13 @@ class DataSets(Tables):
     @writes
     def update_dataset(self, dataset: int, values: Row) -> None:
         """Update columns of a data set, {column: value}."""
-        self.db.table("datasets").update(dataset, values)
+        self._update("datasets", dataset, values)
 
     @writes
     def put_contents(self, dataset: int, digests: Iterable[bytes]) -> list[bool]:
         """Store digests of the contents of items. Return for each digest whether it was new."""
         put = "INSERT OR IGNORE INTO contents (dataset, digest) VALUES (?, ?)"
-        return [self.db.conn.execute(put, (dataset, digest)).rowcount == 1 for digest in digests]
+        return [self.db.execute(put, (dataset, digest)).rowcount == 1 for digest in digests]
 
     @writes
     def append_items(self, dataset: int, first: int, items: Iterable[tuple[Any, ...]]) -> int:
@@ -216,7 +214,7 @@ class DataSets(Tables):
         renamed = 0
         for position, (own_id, *rest) in enumerate(items, first):
             id = own_id or str(position + 1)
-            while self.db.conn.execute(put, (dataset, position, id, *rest)).rowcount == 0:
+            while self.db.execute(put, (dataset, position, id, *rest)).rowcount == 0:
                 id = f"{id}#{position + 1}"
             renamed += bool(own_id) and id != own_id
         return renamed
@@ -226,7 +224,7 @@ class DataSets(Tables):
         """Record that a batch of items arrived from position `first` on. words: number of words in it, and how many of
         them are new to the vocabulary. The batch is merged into the previous one, unless the previous one is the import
         or has `most` items or more."""
-        joined = self.db.conn.execute(
+        joined = self.db.execute(
             "UPDATE batches SET items = items + ?, words = words + ?, new_words = new_words + ?"
             " WHERE dataset = ? AND first > 0 AND items < ?"
             " AND first = (SELECT max(first) FROM batches WHERE dataset = ?)",
@@ -253,8 +251,8 @@ class DataSets(Tables):
             rows.append((dataset, item, size, bits, copies))
             begins += [(dataset, word, item) for word in beginning]
         if rows:
-            self.db.conn.executemany("INSERT INTO firsts VALUES (?, ?, ?, ?, ?)", rows)
-            self.db.conn.executemany("INSERT INTO beginnings VALUES (?, ?, ?)", sorted(begins))  # in order: faster
+            self.db.executemany("INSERT INTO firsts VALUES (?, ?, ?, ?, ?)", rows)
+            self.db.executemany("INSERT INTO beginnings VALUES (?, ?, ?)", sorted(begins))  # in order: faster
 
     def firsts(self, dataset: int, words: Collection[int]) -> list[Row]:
         """Return the texts that are not near-duplicates of an earlier text and have one of `words` among their first
@@ -268,7 +266,7 @@ class DataSets(Tables):
     @writes
     def add_copies(self, dataset: int, copies: Mapping[int, int]) -> None:
         """Increase the numbers of near-duplicates of items. copies: {position: number to add}."""
-        self.db.conn.executemany(
+        self.db.executemany(
             "UPDATE firsts SET copies = copies + ? WHERE dataset = ? AND item = ?",
             ((more, dataset, item) for item, more in copies.items()),
         )

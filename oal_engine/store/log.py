@@ -8,11 +8,24 @@ from typing import Any, NamedTuple
 
 from . import fields
 from .database import Row, StorageError, StoreError, writes
-from .migrations import LABELS, OPINIONS
 from .tables import Tables, decoded, from_json, now
 
-# Fills {labels} in LABELS, for sessions that ask several questions: the current and the first label of each question.
-OF_PARTS = ", standing.data ->> '$.labels' AS labels, answered.data ->> '$.labels' AS firsts"
+LABELS = """
+    SELECT answered.question, answered.number AS given, standing.label, answered.label AS first,
+        standing.annotator, standing.at AS answered_at, standing.seconds,
+        standing.data ->> '$.labels' AS labels, answered.data ->> '$.labels' AS firsts
+    FROM events AS answered
+    JOIN events AS standing ON standing.session = answered.session AND standing.number = (
+        SELECT max(number) FROM events WHERE question = answered.question AND kind IN ('answered', 'corrected'))
+    WHERE answered.kind = 'answered' AND NOT EXISTS (
+        SELECT 1 FROM events AS later WHERE later.question = answered.question AND later.number > answered.number
+        AND later.kind = 'undone') {where}"""  # an answer that counts, with its last correction
+OPINIONS = """
+    SELECT question, annotator, min(number) AS given, kind, label, at AS answered_at, seconds FROM events AS answered
+    WHERE kind IN ('second', 'late', 'again') AND NOT EXISTS (
+        SELECT 1 FROM events AS later WHERE later.question = answered.question AND later.number > answered.number
+        AND later.annotator = answered.annotator AND later.kind = 'withdrawn') {where}
+    GROUP BY question, annotator"""  # the first one of each person
 
 
 def _of_event(row: Row) -> Row:
@@ -98,7 +111,7 @@ class Log(Tables):
         for table, (select, kinds) in self.DERIVED.items():
             if kind in kinds:
                 self.db.execute(f"DELETE FROM {table} WHERE question = ?", [question])
-                own = select.format(labels=OF_PARTS, where="AND answered.question = ?")
+                own = select.format(where="AND answered.question = ?")
                 self.db.execute(f"INSERT INTO {table} {own}", [question])
         if kind == "undone":
             answered = "SELECT max(number) FROM events WHERE question = ? AND kind = 'answered'"
@@ -122,7 +135,7 @@ class Log(Tables):
             data = json.dumps({"origin": origin} | ({"labels": own} if own else {}), ensure_ascii=False)
             return session, number + place, id if place == 1 else None, at, by, item, label, data
 
-        self.db.conn.executemany(
+        self.db.executemany(
             "INSERT INTO events (session, number, id, kind, at, annotator, item, label, data)"
             " VALUES (?, ?, ?, 'known', ?, ?, ?, ?, ?)",
             (row(place, *each) for place, each in enumerate(labels, 1)),
@@ -164,13 +177,13 @@ class Log(Tables):
         for table, (select, _) in self.DERIVED.items():
             own = "question IN (SELECT id FROM questions WHERE session = ?)"
             self.db.execute(f"DELETE FROM {table} WHERE {own}", [session])
-            derived = select.format(labels=OF_PARTS, where="AND answered.session = ?")
+            derived = select.format(where="AND answered.session = ?")
             self.db.execute(f"INSERT INTO {table} {derived}", [session])
 
     def _answers_follow(self, session: int) -> bool:
         """Return whether the stored labels and opinions of a session match its events."""
         for table, (select, _) in self.DERIVED.items():
-            own = select.format(labels=OF_PARTS, where="AND answered.session = ?")
+            own = select.format(where="AND answered.session = ?")
             stored = f"SELECT {table}.* FROM {table} JOIN questions ON questions.id = question WHERE session = ?"
             for one, other in ((own, stored), (stored, own)):
                 if self.one(f"SELECT * FROM ({one}) EXCEPT SELECT * FROM ({other})", session, session):

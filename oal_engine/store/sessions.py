@@ -102,7 +102,7 @@ class Sessions(Log):
     @writes
     def update_session(self, session: int, values: Row) -> None:
         """Update columns of a session, {column: value}. Raise StoreError if they could not be read again."""
-        self.db.table("sessions").update(session, values)
+        self._update("sessions", session, values)
         self.check_settings(session, values.keys() & CHANGING)
 
     def check_settings(self, session: int, names: Collection[str]) -> None:
@@ -237,5 +237,5 @@ class Sessions(Log):
     @writes
     def remove_token(self, token: int | None = None) -> None:
         """Delete a token (None: all tokens). Raise StoreError if it does not exist."""
-        if self.db.conn.execute("DELETE FROM tokens WHERE ? IN (id, 0)", [token or 0]).rowcount == 0 and token:
+        if self.db.execute("DELETE FROM tokens WHERE ? IN (id, 0)", [token or 0]).rowcount == 0 and token:
             raise StoreError(f"token {token} does not exist.")

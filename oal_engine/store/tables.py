@@ -40,10 +40,14 @@ class Tables(Database):
     PRESENT = "NOT EXISTS (SELECT 1 FROM removals WHERE session = sessions.id AND restored_at IS NULL)"
 
     def _insert(self, table: str, values: Row, otherwise: str = "") -> None:
-        """Insert a row with one statement: sqlite-utils would read the schema first, while other writers wait.
-        otherwise: conflict clause, such as OR REPLACE."""
+        """Insert a row. otherwise: conflict clause, such as OR REPLACE."""
         columns, marks = ", ".join(values), ", ".join("?" * len(values))
-        self.db.conn.execute(f"INSERT {otherwise} INTO {table} ({columns}) VALUES ({marks})", [*values.values()])
+        self.db.execute(f"INSERT {otherwise} INTO {table} ({columns}) VALUES ({marks})", [*values.values()])
+
+    def _update(self, table: str, id: int, values: Row) -> None:
+        """Update columns of the row with an id, {column: value}."""
+        columns = ", ".join(f"{name} = ?" for name in values)
+        self.db.execute(f"UPDATE {table} SET {columns} WHERE id = ?", [*values.values(), id])
 
     def _add(self, table: str, values: Row) -> int:
         """Insert a row with the current time in `created_at`. Return its id."""

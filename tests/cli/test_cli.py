@@ -519,7 +519,7 @@ def test_the_positives_of_happy_moments_are_counted(ok, shared):
 
 # Start-up
 
-HEAVY = ("pandas", "numba", "scipy", "sklearn", "pyarrow", "matplotlib", "sqlite_utils")
+HEAVY = ("pandas", "numba", "scipy", "sklearn", "pyarrow", "matplotlib")
 IMPORTED = f"""
 import runpy, sys
 try:

@@ -102,7 +102,7 @@ class Process(Store):
         try:
             super().__init__(world.path, patience=world.patience)
             with self._failures():
-                self._db.conn.execute("PRAGMA synchronous = OFF")  # power failures are not simulated
+                self._db.execute("PRAGMA synchronous = OFF")  # power failures are not simulated
             self.windows = [Session(self, world.session) for _ in range(2)]
         except BaseException:
             self.end()
@@ -321,8 +321,8 @@ class World:
             else:
                 process.fault = fault
         with process._lock, process._failures():
-            pages = 2**30 if not self.full else process._db.conn.execute("PRAGMA page_count").fetchone()[0]
-            process._db.conn.execute(f"PRAGMA max_page_count = {pages}").fetchall()  # an open cursor keeps a snapshot
+            pages = 2**30 if not self.full else process._db.execute("PRAGMA page_count").fetchone()[0]
+            process._db.execute(f"PRAGMA max_page_count = {pages}").fetchall()  # an open cursor keeps a snapshot
         return process.windows[number]
 
     def turn(self, chance, place, who):

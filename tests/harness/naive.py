@@ -106,9 +106,6 @@ class Learner(Remembering):
             self.w = self.w + y * x * ((p >= theta) != (y > 0))
         elif name == "paum":
             self.w = self.w + y * x * (y * p <= rho)
-        elif name == "cpa":
-            if (p >= theta) != (y > 0) and xx > 0:
-                self.w = self.w + min(self.C, (np.sqrt(rho) - y * p) / xx) * y * x
         elif name == "cpa-pb":
             loss = np.sqrt(rho) - y * p
             if hinge > 0 and loss > 0 and xx > 0:
@@ -139,9 +136,9 @@ class Learner(Remembering):
                 self.w = self.w + alpha * y * self.Sigma @ x
                 s = np.diag(self.Sigma)
                 self.Sigma = np.diag(s / (1 + alpha * phi * x * (s * x / root_u)))
-        elif name in ("cw", "cw-variance"):
+        elif name == "cw-variance":
             phi, v = ndtri(self.confidence), x @ self.Sigma @ x
-            if v > 0 and (name == "cw-variance" or phi * np.sqrt(v) > y * p):
+            if v > 0:
                 b = 1 + 2 * phi * y * p
                 step = max(0.0, (-b + np.sqrt(b * b - 8 * phi * (y * p - phi * v))) / (4 * phi * v))
                 self.w = self.w + step * y * self.Sigma @ x

@@ -1,6 +1,10 @@
-"""Rows written to the store without the engine: a data set of three items, a session, questions and answers."""
+"""Rows written to the store without the engine: a data set of three items, a session, questions and answers; and
+databases as earlier versions wrote them."""
+
+import tarfile
 
 from oal_engine.store import comparisons, datasets, log, now, sessions, tables
+from tests.harness import ROOT
 
 DATASET = {
     "name": "d", "kind": "vectors", "source": "d.npy", "items": 3, "features": 1, "positives": 0, "negatives": 0,
@@ -13,6 +17,13 @@ SESSION = {
 }  # fmt: skip
 ITEMS = [("a", "text a", "", 0), ("b", "text b", "yes", 1), ("c", None, "no", -1)]
 TABLES = ("datasets", "items", "vocabulary", "sessions", "questions", "events", "labels", "digests")
+
+
+def unpacked(version, folder):
+    """Unpack the database of a version, such as 0_3_0, into a folder. Return its path."""
+    with tarfile.open(ROOT / "tests" / "store" / "versions" / f"{version}.tar.xz") as archive:
+        archive.extractall(folder, filter="data")
+    return folder / "studio.db"
 
 
 def replace_everywhere(monkeypatch, name, function):

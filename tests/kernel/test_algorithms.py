@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from oal_engine.kernel import rows, stream
-from oal_engine.kernel.algorithms import ALGORITHMS, FORMER, declared, stored, strategy
+from oal_engine.kernel.algorithms import ALGORITHMS, declared, stored, strategy
 from oal_engine.kernel.parameters import Parameter, checked, from_parameters, instantiate
 from oal_engine.kernel.query_rules import QUERY_RULES, partners
 from tests.harness.promises import replay
@@ -54,12 +54,11 @@ def test_soal_cs_has_the_first_cost_sensitive_loss():
 
 @pytest.mark.slow
 def test_cpa_learns_until_the_hinge_loss_is_zero():
-    """The algorithm CPA learns a correctly predicted label if 1 - y p > 0; the learner `cpa` learns only mistakes."""
+    """CPA learns a correctly predicted label if 1 - y p > 0."""
     X, y = np.array([[1.0], [1.0]]), np.array([1, 1])
-    for values, learned in (({"learner": "cpa", "rule": "all"}, 0.0), ({"algorithm": "CPA"}, 1.5)):
-        learner, rule = strategy(**values, values={"C": 1.5}).build(1)
-        stream.replay(rows.as_rows(X[:1]), y[:1], [0], learner, rule, stream.objective(rho=9.0))
-        assert learned == learner.w[0]  # a margin of 0 predicts +1
+    learner, rule = strategy("CPA", values={"C": 1.5}).build(1)
+    stream.replay(rows.as_rows(X[:1]), y[:1], [0], learner, rule, stream.objective(rho=9.0))
+    assert 1.5 == learner.w[0]  # a margin of 0 predicts +1
     learner, rule = strategy("CPA", values={"C": 10}).build(1)
     stream.replay(rows.as_rows(X), y, [0, 1], learner, rule, stream.objective(rho=9.0))
     assert learner.w.tolist() == [3.0]  # sqrt(rho), where its hinge loss becomes zero
@@ -80,18 +79,6 @@ def test_what_was_stored_has_the_defaults_of_later_parameters():
     assert strategy("OA3", values={"eta": 0.3}) == stored(*parts, values)
     with pytest.raises(ValueError, match=r"^acog-ii has no parameter other\. It has eta, gamma, lag\.$"):
         stored(*parts, values | {"learner": {"other": 1.0}})
-
-
-@pytest.mark.parametrize("name", FORMER)
-def test_a_name_that_stood_for_others_says_what_it_ran(name):
-    """If version 0.2.0 used a name for another pair of learner and rule than today, its strategies are loaded as that
-    pair."""
-    learner, rule = FORMER[name]
-    nothing = {"learner": {}, "rule": {}}
-    assert strategy(None, learner, rule) == stored(name, learner, rule, nothing)
-    today = strategy(name)
-    assert (learner, rule) != (today.learner, today.rule)
-    assert today == stored(name, today.learner, today.rule, nothing)
 
 
 def test_a_positive_weighs_less_where_a_reading_answers_several_questions():

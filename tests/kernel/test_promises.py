@@ -64,7 +64,7 @@ def test_compiled_steps_give_the_bits_of_a_replay(learner, rule):
     ("matrix", "learner", "rule"),
     [
         (csr_array, "pa-i", "asymmetric"),
-        (csr_array, "cw", "variance"),
+        (csr_array, "cw-variance", "variance"),
         (csr_array, "acog-ii-diag", "variance"),
         (csr_array, "ada-da", "discriminative"),
         (csr_array, "ada-md", "error-adaptive"),

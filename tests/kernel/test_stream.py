@@ -96,7 +96,7 @@ def test_learners_of_sparse_updates_share_a_pass():
     features. The rows must be sparse or dense, not mixed, and must have few columns."""
     table = rows.as_rows(np.eye(4))
     sharing = {name for name, kind in LEARNERS.items() if stream.share_a_pass(kind, table)}
-    assert {"perceptron", "pa-i", "cspaa", "cw", "acog-ii-diag", "ada-da"} <= sharing
+    assert {"perceptron", "pa-i", "cspaa", "cw-variance", "acog-ii-diag", "ada-da"} <= sharing
     assert not sharing & {"romma", "arow", "sop", "acog-ii", "sacog-ii", "ssacog-ii", "dual", "pool", "m-pa"}
     wide = rows.as_rows(csr_array((1, stream.MOST_COLUMNS + 1)))
     assert not any(stream.share_a_pass(LEARNERS["pa-i"], others) for others in (mixed(np.eye(4)), wide))

@@ -5,10 +5,14 @@ import asyncio
 import html
 import json
 import os
+import socket
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from functools import partial
 
 import pytest
 import streamlit as st
+import uvicorn
 from streamlit import config
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ClientState_pb2 import ClientState
@@ -21,8 +25,10 @@ from oal_engine import datasets
 from oal_engine.datasets.demo import dataset
 from oal_engine.sessions.settings import create
 from tests.harness import ROOT
+from tests.harness.pages import BINARY
 from tests.harness.sessions import stream_of
 from ui import access
+from ui.api import server as api
 from ui.gate import Gate
 from ui.page import PAGES
 
@@ -412,16 +418,21 @@ HERE = "http://localhost:8501"
     (HERE, {}, True), (None, {}, True), ("http://LOCALHOST:8501", {}, True),
     ("http://localhost:8000", {}, False), ("http://localhost", {}, False), ("http://evil.example", {}, False),
     ("http://127.0.0.1:8501", {}, False), ("null", {}, False), ("", {}, False), ("https://localhost:8502", {}, False),
-    ("https://studio.example", {"host": "studio.example"}, True),
-    ("https://studio.example", {"host": "studio.example:443"}, True),
+    ("https://localhost:8501", {}, False), ("http://localhost:8501", {"tls": "yes"}, False),
+    ("https://studio.example", {"host": "studio.example", "tls": "yes"}, True),
+    ("https://studio.example", {"host": "studio.example:443", "tls": "yes"}, True),
+    ("https://studio.example:443", {"host": "studio.example", "tls": "yes"}, True),
+    ("http://studio.example", {"host": "studio.example:80"}, True),
+    ("http://studio.example", {"host": "studio.example", "tls": "yes"}, False),
+    ("https://studio.example", {"host": "studio.example"}, False),
     ("http://studio.example:443", {"host": "studio.example"}, False),
-    ("https://studio.example", {"x-forwarded-host": "studio.example"}, True),
+    ("http://evil.example", {"x-forwarded-host": "evil.example"}, False),
     ("http://allowed.example:7", {}, True),
 ])  # fmt: skip
 @pytest.mark.parametrize("kind", ["websocket", "PUT", "DELETE", "POST", "GET"])
-def test_a_page_of_another_port_sends_nothing(secrets, monkeypatch, origin, more, let_in, kind):
-    """Even if the app needs no log-in, a page from another origin or port cannot open a websocket, upload files or
-    remove them. Exceptions: a proxy reports the origin as the requested host, or an option allows it."""
+def test_a_page_of_another_origin_sends_nothing(secrets, monkeypatch, origin, more, let_in, kind):
+    """Even if the app needs no log-in, a page from another scheme, host or port cannot open a websocket, upload files
+    or remove them, unless an option allows it. tls: the request came by TLS, which a trusted proxy may have ended."""
     options = {"server.corsAllowedOrigins": ["http://allowed.example:7"]}
     get = st.get_option
     monkeypatch.setattr(st, "get_option", lambda name: options.get(name) or get(name))
@@ -437,8 +448,10 @@ def test_a_page_of_another_port_sends_nothing(secrets, monkeypatch, origin, more
         answers.append(message)
 
     headers = {"host": "localhost:8501"} | more | ({} if origin is None else {"origin": origin})
+    scheme = {"websocket": "ws"}.get(kind, "http") + "s" * bool(headers.pop("tls", None))
     scope = {
         "type": "websocket" if kind == "websocket" else "http", "method": kind, "path": "/_stcore/upload_file/1",
+        "scheme": scheme,
         "query_string": b"", "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
     }  # fmt: skip
     with ThreadPoolExecutor() as thread:
@@ -446,3 +459,59 @@ def test_a_page_of_another_port_sends_nothing(secrets, monkeypatch, origin, more
     assert (let_in or kind == "GET") == bool(passed)
     if not passed:
         assert 1008 == answers[0]["code"] if kind == "websocket" else 403 == answers[0]["status"]
+
+
+@contextmanager
+def served(app):
+    """Serve an app with uvicorn, as Streamlit does. Yield its port."""
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", lifespan="off"))
+    with ThreadPoolExecutor() as thread, socket.create_server(("127.0.0.1", 0)) as listener:
+        running = thread.submit(server.run, [listener])
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            server.should_exit = True
+            running.result()
+
+
+def test_a_body_that_stalls_ends(app_store, card_client, monkeypatch):
+    """Of 40 requests of one address that stop in the middle of their bodies, 16 are read. All get the status 408 when
+    the clock has run out, and people at other addresses are answered meanwhile."""
+    session = create(app_store, dataset(app_store, "tweets"), **BINARY)
+    monkeypatch.setattr(api, "PATIENCE_SECONDS", 2.0)
+    n_read, body = [], api._body
+
+    async def counted(*arguments):
+        n_read.append(arguments)
+        return await body(*arguments)
+
+    monkeypatch.setattr(api, "_body", counted)
+    head = f"POST /card/{session} HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\n"
+    with served(card_client.app) as port, ExitStack() as opened:
+        stalled = [opened.enter_context(socket.create_connection(("127.0.0.1", port), 30)) for _ in range(40)]
+        for each in stalled:
+            each.sendall(f"{head}Content-Length: 4000000\r\n\r\n".encode() + bytes(100_000))
+        with socket.create_connection(("127.0.0.1", port), 30) as other:
+            other.sendall(f"{head}X-Forwarded-For: 10.0.0.7\r\nContent-Length: 2\r\n\r\n{{}}".encode())
+            assert other.recv(15) == b"HTTP/1.1 200 OK"
+        assert len(n_read) == api.MOST_AT_ONCE + 1
+        for each in stalled:
+            received = b"".join(iter(partial(each.recv, 2**16), b""))  # to the end: the server closes the connection
+            assert received.startswith(b"HTTP/1.1 408 ")
+
+
+def test_a_fast_person_is_not_refused(app_store, sent):
+    """Three tabs of one person, each with 40 answers as fast as they go, are all answered. Requests above the rate
+    wait, and only those are refused that would wait for more than 10 seconds."""
+    session = create(app_store, dataset(app_store, "tweets"), **BINARY | {"budget": 200})
+    question = sent(session)["place"]["question"]
+
+    def tab(number):
+        notes = ({"id": f"{number} {k}", "action": "note", "item": question["item"], "text": f"{k}"} for k in range(40))
+        return [sent(session, note)["acked"] == [note["id"]] for note in notes]
+
+    with ThreadPoolExecutor() as tabs:
+        assert [*tabs.map(tab, range(3))] == [[True] * 40] * 3
+    while api.turns_of("testclient").reserve(2 * api.PATIENCE_SECONDS) is not None:
+        pass
+    assert sent(session, status=429)["error"] == "A person may send 50 requests a second."

@@ -9,7 +9,7 @@ import pytest
 from openapi_spec_validator import validate
 from starlette.testclient import TestClient
 
-from oal_engine.sessions import look_back, model
+from oal_engine.sessions import asking, look_back, model
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
 from oal_engine.store import ROLES
@@ -125,8 +125,9 @@ def test_an_event_is_stored_once(app_store, session, program):
     assert ["anna", "bot", "other"] == [row["annotator"] for row in app_store.events(session, "noted")]
 
 
-def test_only_an_answer_is_taken_back(session, program):
+def test_only_an_answer_is_taken_back(session, program, monkeypatch):
     """An undo of a question that has no answer, or does not exist, is refused, even if several people label."""
+    monkeypatch.setattr(asking, "JOIN_WAIT_SECONDS", 0)
     clients = program(session), program(session, name="other")
     asked, waiting = (client.get("question").json()["question"] for client in clients)
     clients[0].post("events", json=event(asked, label=1))

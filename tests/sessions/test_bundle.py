@@ -111,17 +111,6 @@ def test_an_open_session_goes_on_where_it_was(here, empty):
     assert opened.digest() == again.digest()
 
 
-@pytest.mark.slow
-def test_a_session_of_a_name_that_stood_for_others_says_what_it_ran(here, empty):
-    """A CPA session of version 0.2.0 is adopted as `cpa + all`, and passes verification, bit for bit."""
-    opened, _ = labelled(here, "sparse", None, learner="cpa", rule="all")
-    text = text_of(here, opened.id).replace('"algorithm": "cpa + all"', '"algorithm": "CPA"')
-    session = adopt(empty, io.StringIO(text))
-    assert ("CPA" in text, "cpa + all") == (True, empty.session(session)["algorithm"])
-    assert verify(empty, session).verified
-    assert opened.digest() == Session(empty, session).digest()
-
-
 def test_a_session_of_before_a_parameter_is_adopted(here, empty):
     """A published session without a parameter that its learner has today is adopted with the parameter's default, and
     has the same state, bit for bit."""

@@ -16,7 +16,7 @@ from oal_engine.kernel import rows
 from oal_engine.sessions import look_back
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import NEGATIVE, POSITIVE, SKIP, SessionError
-from oal_engine.store import Store
+from oal_engine.store import Store, StoreError
 from tests.harness.sessions import (
     EVENTS,
     begin,
@@ -177,7 +177,7 @@ def attempts(act, stop):
         event = token_hex(8)
         try:
             acknowledged.append(act(event) or event)
-        except (SessionError, UnicodeEncodeError) as error:
+        except (SessionError, StoreError) as error:
             refused.append(error)
     return acknowledged, refused
 

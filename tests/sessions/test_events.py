@@ -1,7 +1,7 @@
 """Whatever a session acknowledges can be read again, verified, published and adopted; an id stands for one event."""
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from oal_engine import datasets
@@ -63,7 +63,7 @@ def test_what_is_acknowledged_can_be_read_again(stores, several):
     adopted."""
     here, there = stores
 
-    @settings(max_examples=15, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=15, deadline=None, database=None, phases=[Phase.generate])
     @given(st.data())
     def whatever(data):
         def word():

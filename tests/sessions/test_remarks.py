@@ -67,7 +67,9 @@ def test_a_note_that_cannot_be_read_closes_no_session(tmp_path, command, kind, d
         here.db.execute("UPDATE events SET number = number + 1000 WHERE number < 1 AND session = ?", [opened.id])
         here.db.execute("UPDATE digests SET number = number + 1 WHERE session = ?", [opened.id])
         own = [opened.id, kind, here.events(opened.id)[0]["at"], data]
-        here.db.execute("INSERT INTO events (session, number, kind, at, item, data) VALUES (?, 2, ?, ?, 0, ?)", own)
+        here.db.execute(
+            "INSERT INTO events (session, number, kind, at, annotator, item, data) VALUES (?, 2, ?, ?, '', 0, ?)", own
+        )
         here.derive_answers(opened.id)
     again = Session(here, opened.id)
     assert (digest, {0: "kept"}, {0: ["odd"]}) == (again.digest(), again.notes, again.tags)

@@ -246,19 +246,6 @@ def test_an_answer_without_any_label_is_a_skip(store):
     assert (1, 3) == (opened.place.progress.labels, opened.place.progress.skipped)
 
 
-def test_an_older_session_keeps_the_weight_of_a_positive(store, tmp_path):
-    """In older versions, `auto` had the parameters of one question even in a session of several questions. Such a
-    session is adopted with these parameters, bit for bit."""
-    opened = begin(store, "unlabelled", None, learner="pool-f1", rule="paced", questions=NAMES)
-    for _ in range(12):
-        give(opened)
-    text = text_of(store, opened.id).replace('"pool-f1 + paced"', '"auto"')
-    there = database(tmp_path / "there.db", "unlabelled", labels=(0, 0))
-    adopted = Session(there, bundle.adopt(there, io.StringIO(text)))
-    assert (opened.digest(), "pool-f1 + paced") == (adopted.digest(), adopted.settings.algorithm)
-    there.close()
-
-
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [

@@ -416,7 +416,7 @@ def test_a_database_that_another_process_just_makes_is_waited_for(path):
     """If another process is just creating a database, opening it waits until that process releases its lock."""
     first, opened = sqlite3.connect(path, isolation_level=None), []
     first.execute("BEGIN IMMEDIATE")
-    first.execute("PRAGMA user_version = 1")
+    first.execute("PRAGMA application_id = 1")
     thread = threading.Thread(target=lambda: opened.append(Store(path)))
     thread.start()
     thread.join(0.2)

@@ -1,9 +1,12 @@
 """Answer requests of programs and of the card: authorization, validation, rate limits, and errors as one sentence."""
 
+import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from hmac import compare_digest
 from typing import Any
+from weakref import WeakValueDictionary
 
 import streamlit as st
 from pydantic import TypeAdapter
@@ -22,17 +25,21 @@ from .. import access
 from ..components.pulse import Turns
 from ..label import messages
 from ..label.card_server import card_server
-from ..page import Removed, capitalized, checked_role, store
+from ..page import Removed, capitalized, checked_role, store, told
 from .openapi import JSON, LINES
 from .routes import ROUTES, Call, Refusal, Route
 
 PREFIX = "api/"
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
-CALLS_PER_SECOND = 50.0  # rate limit of each token
+CALLS_PER_SECOND = 50.0  # rate limit of each client: a token, or for the card a person or an address
+MOST_AT_ONCE = 16  # requests of one client in progress; more of them wait
+PATIENCE_SECONDS = 10.0  # in which a request must have its turn, and send its body
+MOST_CLIENTS = 10_000  # clients whose rates are known
 STATUS = {StorageError: 503, ConflictError: 503, Removed: 403, SessionError: 409, StoreError: 409, ValueError: 400}
 
 _log = logging.getLogger(__name__)
-_turns: dict[int, Turns] = {}  # by the token's id
+_turns: dict[str, Turns] = {}  # by client
+_places: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()  # by client, while it has requests
 to_json = TypeAdapter(Any).dump_json  # numbers that are not finite become null
 
 
@@ -40,9 +47,23 @@ def _error(sentence: str) -> bytes:
     return to_json({"error": sentence})
 
 
-async def _admit(request: Request) -> tuple[Row, Route]:
-    """Return the token and the route of a request before its body is read. Raise Refusal if it may not be called."""
-    return await run_in_threadpool(_admitted, request)
+def turns_of(client: str) -> Turns:
+    """Return the rate limiter of a client."""
+    if len(_turns) >= MOST_CLIENTS:
+        _turns.clear()
+    return _turns.setdefault(client, Turns(CALLS_PER_SECOND))
+
+
+async def _admit(request: Request) -> tuple[Row, str, Route]:
+    """Return the token of a request, the name of the client, and the route, before the body is read. Raise Refusal if
+    it may not be called."""
+    token, route = await run_in_threadpool(_admitted, request)
+    access.TOKEN.set(token)  # a context variable: set for this request only
+    return token, _client_of(token), route
+
+
+def _client_of(token: Row) -> str:
+    return f"token {token['id']}"
 
 
 def _admitted(request: Request) -> tuple[Row, Route]:
@@ -54,7 +75,7 @@ def _admitted(request: Request) -> tuple[Row, Route]:
     token = next((row for row in tokens if row["valid"] and compare_digest(row["digest"], digest)), None)
     if token is None:
         raise Refusal(401, "Send a valid token, as `Authorization: Bearer TOKEN`.", WWW_Authenticate="Bearer")
-    if not _turns.setdefault(token["id"], Turns(CALLS_PER_SECOND)).take():
+    if not turns_of(_client_of(token)).take():
         raise Refusal(429, f"A token may send {CALLS_PER_SECOND:g} requests a second.", Retry_After="1")
     path = request.path_params["path"]
     if not (methods := ROUTES.get(path)):
@@ -97,9 +118,20 @@ async def _body(request: Request, route: Route) -> bytes:
     return bytes(body)
 
 
+async def _body_in_time(request: Request, client: str, route: Route, place: AsyncExitStack) -> bytes:
+    """Read the body of a request, once fewer than MOST_AT_ONCE others of its client hold a place. It holds one until
+    `place` is closed. Raise Refusal if it takes too long."""
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await place.enter_async_context(_places.setdefault(client, asyncio.Semaphore(MOST_AT_ONCE)))
+            return await _body(request, route)
+    except TimeoutError:
+        words = f"A request must arrive within {PATIENCE_SECONDS:g} seconds, with at most {MOST_AT_ONCE} at a time."
+        raise Refusal(408, words, Connection="close") from None
+
+
 def _act(request: Request, token: Row, route: Route, body: bytes) -> Any:
     """Validate the message of a request, and return the answer of its route."""
-    access.TOKEN.set(token)  # a context variable: set for this request only
     checked_role(store(), token["session"])
     own = _role(token, route)
     if route.kind is bytes:
@@ -113,20 +145,21 @@ def _act(request: Request, token: Row, route: Route, body: bytes) -> Any:
 
 
 async def answer(request: Request, admit: Callable = _admit, act: Callable = _act) -> Response:
-    """Answer a request. `admit(request)` returns (who, route) or raises Refusal; then `act(request, who, route, body)`
-    returns the content. `act` runs in a thread, because it may wait for a lock."""
+    """Answer a request. `admit(request)` returns (who, client, route) or raises Refusal; then `act(request, who, route,
+    body)` returns the content. `act` runs in a thread, because it may wait for a lock."""
     headers: dict[str, str] = {}
     try:
-        who, route = await admit(request)
-        body = await _body(request, route)
-        status, content = 200, to_json(await run_in_threadpool(act, request, who, route, body))
+        who, client, route = await admit(request)
+        async with AsyncExitStack() as place:
+            body = await _body_in_time(request, client, route, place)
+            status, content = 200, to_json(await run_in_threadpool(act, request, who, route, body))
     except ClientDisconnect:  # nobody reads the answer
         return Response(status_code=400)
     except Refusal as refusal:
         status, content, headers = refusal.status, _error(str(refusal)), refusal.headers
     except ValueError as error:
         status = next(status for kind, status in STATUS.items() if isinstance(error, kind))
-        content = _error(capitalized(str(error)))
+        content = _error(capitalized(told(error)))
     except Exception as error:
         _log.exception("A request to %s could not be answered.", request.url.path)
         status, content = 500, _error(f"The server failed ({type(error).__name__}); its log says why.")

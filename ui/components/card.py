@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections.abc import Callable
@@ -23,7 +24,7 @@ from ..api import server as api
 from ..api.routes import Refusal, Route
 from ..label import messages
 from ..label.card_server import CardServer, card_server
-from ..page import NO_ROLE, ONLY_READS, Removed, capitalized, checked_role, role, store, who_labels
+from ..page import NO_ROLE, ONLY_READS, Removed, capitalized, checked_role, role, store, told, who_labels
 from . import Mount, component, pulse
 
 SCRIPTS = "dom.js", "outbox.js", "keys.js", "card.js"
@@ -53,29 +54,34 @@ def route() -> Address:
 
 
 async def _answer(request: Request) -> Response:
-    with pulse.turns.answering():
-        return await api.answer(request, _admit, _act)
+    return await api.answer(request, _admit, _act)
 
 
-async def _admit(request: Request) -> tuple[access.Standing, Route]:
-    """Return the permissions of the sender of a request, and the route. Raise Refusal if the log-in has ended; the
-    browser then keeps its events until the next log-in."""
+async def _admit(request: Request) -> tuple[access.Standing, str, Route]:
+    """Return the permissions of the sender of a request, the name of the client, and the route, once the client has a
+    turn. Raise Refusal if it would wait too long, or if the log-in has ended; the browser then keeps its events."""
     who = access.standing(request.scope["person"]())
     if who.problem:
         raise Refusal(401, who.problem)
-    return who, Route(_payload, "annotator", messages.CardRequest, MOST_BYTES)
+    access.STANDING.set(who)  # a context variable: set for this request only
+    client = who.mail or (request.client.host if request.client else "")
+    seconds = api.turns_of(client).reserve(api.PATIENCE_SECONDS)
+    if seconds is None:
+        raise Refusal(429, f"A person may send {api.CALLS_PER_SECOND:g} requests a second.", Retry_After="1")
+    await asyncio.sleep(seconds)
+    return who, client, Route(_payload, "annotator", messages.CardRequest, MOST_BYTES)
 
 
 def _act(request: Request, who: access.Standing, route: Route, body: bytes) -> dict[str, Any]:
     """Store the events of a request, and return the data that its card shows now."""
-    access.STANDING.set(who)  # a context variable: set for this request only
     try:
         sent = json.loads(body)  # unlike pydantic it takes an unpaired surrogate, which then breaks only its own event
     except (ValueError, RecursionError):
         sent = None
     asked = messages.read(route.kind, sent)
     try:
-        return route.act(min(request.path_params["session"], pulse.MOST), asked, who.mail)
+        with pulse.turns.answering():
+            return route.act(min(request.path_params["session"], pulse.MOST), asked, who.mail)
     except Removed as gone:
         ids = [id for event in asked.events if (id := messages.identity(event))]
         problem = f"Not stored: {gone}" if asked.events else None
@@ -97,7 +103,7 @@ def _payload(session: int, asked: messages.CardRequest, login: str) -> dict[str,
         payload = server.payload(problem, name, asked.review, asked.marks) | {"acked": acked}
         return payload | {"news": asked.seen is not None and pulse.has_news(session, asked.seen)}
     except StorageError as error:
-        raise StorageError(problem or str(error)) from error
+        raise StorageError(problem or told(error)) from error
 
 
 def mount_component(mount: Mount, key: str, kind: Any, handle: Callable, payload: Callable, **views: Any) -> None:
@@ -152,10 +158,10 @@ def store_events(
                 continue
             handle(event, name if login or event.annotator is None else event.annotator)
         except (StorageError, ConflictError) as error:
-            problems.append(f"Not saved yet. {error} {SENT_AGAIN}")
+            problems.append(f"Not saved yet. {told(error)} {SENT_AGAIN}")
             break  # the next events would fail too, each after a long wait
         except (messages.MessageError, SessionError, StoreError) as error:
-            problems.append(f"Not stored: {error}")
+            problems.append(f"Not stored: {told(error)}")
         except Exception as error:
             _log.exception("Event %s could not be stored.", messages.identity(sent))
             problems.append(
@@ -177,5 +183,5 @@ def _data(key: str, payload: Callable, acked: list, problem: str | None) -> dict
         data = st.session_state.get(f"{key}-shown")
         if data is None:
             raise
-        return data | {"acked": [], "error": problem or str(error)}
+        return data | {"acked": [], "error": problem or told(error)}
     return data | {"acked": acked}

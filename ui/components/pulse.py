@@ -58,14 +58,28 @@ class Turns:
         self._under_way = 0
         self._lock = Lock()
 
+    def _advance(self) -> None:
+        now = self._clock()
+        self._left, self._at = min(self.rate, self._left + (now - self._at) * self.rate), now
+
     def take(self) -> bool:
         """Take a turn if one is free. Return whether there was one."""
         with self._lock:
-            now = self._clock()
-            self._left, self._at = min(self.rate, self._left + (now - self._at) * self.rate), now
+            self._advance()
             has_turn = self._left >= 1 and self._under_way < BUSY
             self._left -= has_turn
             return has_turn
+
+    def reserve(self, most: float) -> float | None:
+        """Take the next turn, even if it is not free yet. Return the seconds until it is, or None, and no turn, if
+        these are more than `most`."""
+        with self._lock:
+            self._advance()
+            seconds = max(0.0, (1 - self._left) / self.rate)
+            if seconds > most:
+                return None
+            self._left -= 1
+            return seconds
 
     @contextmanager
     def answering(self) -> Iterator[None]:

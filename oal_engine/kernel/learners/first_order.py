@@ -106,22 +106,10 @@ class PAUM(NamedTuple):
             add(self.w, y, x)
 
 
-class CPA(NamedTuple):
-    """w += min(C, (sqrt(rho_t) - y p) / x.x) y x on a mistake: prediction-based cost-sensitive PA as in its paper
-    (Crammer et al. 2006, section 7). The algorithm CPA uses the learner `cpa-pb` instead."""
-
-    w: np.zeros
-    C: float = C
-
-    def update(self, x, y, p, v, rho, theta):
-        xx = squared(x)
-        if (p >= theta) != (y > 0) and xx > SMALLEST:
-            add(self.w, min(self.C, (sqrt(rho) - y * p) / xx) * y, x)
-
-
 class CPAPB(NamedTuple):
-    """Like `cpa`, but with a step whenever 1 - y p > 0, also without a mistake: CPA_PB as the ACOG paper ran it (table
-    2). If rho < 1, positives are learned when sqrt(rho) - y p > 0."""
+    """w += min(C, (sqrt(rho_t) - y p) / x.x) y x when 1 - y p > 0, also without a mistake: prediction-based
+    cost-sensitive PA (Crammer et al. 2006, section 7) as the ACOG paper ran it (CPA_PB, table 2). If rho < 1, positives
+    are learned when sqrt(rho) - y p > 0."""
 
     w: np.zeros
     C: float = C
@@ -175,7 +163,6 @@ LEARNERS = {
     "pa-i": PAI,
     "pa-ii": PAII,
     "paum": PAUM,
-    "cpa": CPA,
     "cpa-pb": CPAPB,
     "cspaa": CSPAA,
     "cog-i": COGI,

@@ -223,15 +223,6 @@ def _confident_step(self, x, y, M, v):
         self.s[j] = 1 / (1 / self.s[j] + 2 * step * phi * x_j * x_j)
 
 
-class CW(Confident):
-    """Like `cw-variance`, but a label with phi v > y p >= phi sqrt(v), which is possible for rows longer than 1, is
-    skipped. This was CW in version 0.2.0; sessions from that version still use it."""
-
-    def update(self, x, y, p, v, rho, theta):
-        if self.phi[0] * sqrt(v) > y * p and v > SMALLEST:
-            _confident_step(self, x, y, y * p, v)
-
-
 class CWVariance(Confident):
     """Confidence-weighted: the smallest change of N(w, diag(s)) after which y w.x >= phi v, where phi is the normal
     quantile of `confidence`, and the variance v replaces the standard deviation (Dredze et al. 2008, section 3.2)."""
@@ -307,7 +298,6 @@ class SOPDiag(NamedTuple):
 
 LEARNERS = {
     "arow": AROW,
-    "cw": CW,
     "cw-variance": CWVariance,
     "cw-exact": CWExact,
     "sop": SOP,

@@ -13,6 +13,7 @@ import numpy as np
 
 from ... import __version__
 from ...datasets import Dataset, demo
+from ...datasets.given import stored_column
 from ...datasets.prior import Prior
 from ...kernel.algorithms import stored
 from ...output.jsonlines import Check, JsonLinesError, checked, lines, number, or_none, time, whole, words
@@ -38,7 +39,7 @@ from ...store.fields import (
 )
 from .. import look_back
 from ..log import ANSWERS, asks, checked_event, lasting
-from ..settings import SessionError, asks_several, create, plain, stored_options, summary
+from ..settings import SessionError, create, plain, stored_options, summary
 
 FORMAT = 3
 DATASET = ("name", "items", "features")
@@ -160,9 +161,11 @@ def read(file: IO[str] | IO[bytes]) -> tuple[Row, History]:
     """Read the header (first line) and the history of a published session. Each line is checked on its own."""
     entries, nothing = lines(file), dict[str, Any]()
     _, head = next(entries, (1, nothing))
-    version = head.get("oal_session")
-    if version != FORMAT:
-        raise JsonLinesError(f"the first line must say that this is a published session of version {FORMAT}.")
+    if head.get("oal_session") != FORMAT:
+        raise JsonLinesError(
+            f"the first line must say that this is a published session of version {FORMAT}, which OAL Studio 0.3.0 and "
+            "later write."
+        )
     _check_head(head)
     parts = _parts(entries)
     questions = () if head["settings"]["audited"] else head["settings"]["questions"] or ()
@@ -360,10 +363,8 @@ def _check_parts(history: History, several: Sequence[Row], audited: bool) -> Non
 
 def _create(store: Store, dataset: int, settings: Row, owner: str) -> int:
     """Create a session with these settings, after the same checks as for any new session. Return its id."""
-    several = asks_several(settings)
-    ran = stored(settings["algorithm"], settings["learner"], settings["rule"], settings["parameters"], several)
-    parameters = {"learner": ran.learner_parameters, "rule": ran.rule_parameters}
-    settings |= {"algorithm": ran.algorithm, "parameters": parameters}
+    ran = stored(settings["algorithm"], settings["learner"], settings["rule"], settings["parameters"])
+    settings["parameters"] = {"learner": ran.learner_parameters, "rule": ran.rule_parameters}
     options = stored_options(settings) | {"owner": owner, "cap": False}
     for question, each in zip(options["questions"], settings["questions"] or ()):
         if own := each.pop("prior", None):
@@ -374,9 +375,14 @@ def _create(store: Store, dataset: int, settings: Row, owner: str) -> int:
     if plain(created["questions"]) == plain(settings["questions"]) != []:
         store.update_session(session, {"questions": json.dumps(settings["questions"])})
         created = store.session(session)
-    if settings["audited"] and created["audited"]["checksum"] != settings["audited"]["checksum"]:
-        raise JsonLinesError(f"column {settings['audited']['column']} is not the one that was audited: cells differ.")
-    wrong = [key for key in (*HEAD, *ADDED) if created[key] != settings[key]]
+    if audited := settings["audited"]:  # of the items when the session began: others may have been appended since
+        data = Dataset(store, dataset, settings["items"])
+        column = stored_column(data, audited["column"], None, audited["cut"], settings["positive_name"])
+        if column.checksum != audited["checksum"]:
+            raise JsonLinesError(f"column {column.name} is not the one that was audited: cells differ.")
+        created["audited"]["checksum"] = column.checksum
+        store.update_session(session, {"audited": json.dumps(created["audited"])})
+    wrong = [key for key in (*HEAD, *ADDED) if (created[key] or None) != (settings[key] or None)]
     if wrong:
         got = json.dumps(settings[wrong[0]])[:80]
         raise JsonLinesError(f"invalid value for {wrong[0]} in the settings. Got {got}.")
