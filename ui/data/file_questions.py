@@ -50,7 +50,7 @@ YES_NO = {
     "--paragraphs": "Each paragraph is a text", "--no-paragraphs": "Each line is a text",
     "file": "Each file is a text", "line": "Each line of each file is a text",
 }  # fmt: skip
-OPEN_DOUBTS = ("sheet", "table", "member")  # doubts without a preselected answer
+OPEN_DOUBTS = ("sheet", "member")  # doubts without a preselected answer
 
 NONE, OTHER = "\0none", "\0other"  # options: no column; a column that is chosen from a list
 MAX_CHIPS, MAX_CLASS_CHIPS, MAX_CANDIDATES = 30, 12, 8

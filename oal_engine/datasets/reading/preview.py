@@ -27,12 +27,12 @@ from .guesses import (
 )
 from .labels import CLASSES, are_clear, label_parts
 from .parsed import Doubt, cell_text, name_list, plural
-from .readers import BINARY, DECLARING, reader_for
+from .readers import BINARY, reader_for
 from .sources import SAMPLE_ROWS, DataError, FileOrPath, NotDecoded, Opening, open_source
 
 LARGE_COUNT, LINES_PER_MINUTE = 200_000, 1_500_000  # number of lines that takes long to import; speed of an import
 LAYOUT = (
-    "member", "files", "table", "sheet", "encoding", "delimiter", "decimals", "header", "paragraphs", "ignored"
+    "member", "files", "sheet", "encoding", "delimiter", "decimals", "header", "paragraphs", "ignored"
 )  # parts of the layout, in this order  # fmt: skip
 MAX_LABEL_WORDS, LABEL_WORD_CHARACTERS = 50, 60  # of a column whose words are offered as labels
 
@@ -98,7 +98,7 @@ def peek(path: FileOrPath, rows: int = 20, counted_lines: int = 0, **options: An
     opening = Opening(**options)
     try:
         with open_source(path, opening) as source:
-            if reader_for(source, opening.reader) not in (*BINARY, *DECLARING):
+            if reader_for(source, opening.reader) not in BINARY:
                 source.check_encoding()
         head = _peek(path, rows, opening)
     except NotDecoded as error:
