@@ -6,7 +6,6 @@ import csv
 import gzip
 import io
 import json
-import sqlite3
 import sys
 import tempfile
 import zipfile
@@ -284,15 +283,9 @@ SHAPES["wos_plain"] = records(
     lambda k, t, a, y: f"PT J\nAU Roe, R\nTI {t}\nAB {a}\nCR Doe J, 1990, NATURE\n   Roe R, 1991, SCIENCE\nER\n",
     "savedrecs.txt", head="FN Clarivate Analytics Web of Science\nVR 1.0\n", tail="\nEF",
 )  # fmt: skip
-SHAPES["enw"] = records(lambda k, t, a, y: f"%0 Journal Article\n%T {t}\n%A Roe, R\n%X {a}\n", "a.enw")
 SHAPES["bibtex"] = records(
     lambda k, t, a, y: f"@article{{k{k},\n  title = {{{t}}},\n  abstract = {{{a}}},\n  year = {{2020}}\n}}\n", "a.bib"
 )
-SHAPES["endnote_xml"] = records(
-    lambda k, t, a, y: f"<record><titles><title><style>{t}</style></title></titles>"
-    f"<abstract><style>{a}</style></abstract></record>",
-    "a.xml", head="<?xml version='1.0'?><xml><records>", tail="</records></xml>",
-)  # fmt: skip
 
 
 def jsons(make_one, name="a.jsonl", whole=False, label=True, nest=None):
@@ -393,7 +386,6 @@ def lined(write, name="a.txt", label=True):
     return make
 
 
-SHAPES["fasttext"] = lined(lambda r: f"__label__{'spam' if r.label else 'ham'} {r.text}")
 SHAPES["label_space_text"] = lined(lambda r: f"{int(r.label)} {r.text}")
 SHAPES["text_semicolon_emotion"] = lined(lambda r: f"{r.text.replace(';', ',')};{'joy' if r.label else 'sadness'}")
 SHAPES["underscore_bang"] = lined(lambda r: f"k_!_{int(r.label)}_!_{r.text}")
@@ -401,33 +393,11 @@ SHAPES["underscore_bang_two"] = lined(lambda r: f"{int(r.label)}_!_{r.text}")
 SHAPES["double_colon_last"] = lined(lambda r: f"{r.text}::{int(r.label)}", "a.csv")
 SHAPES["cornell"] = lined(lambda r: f"{int(r.label)} +++$+++ {r.text}")
 SHAPES["sep_token"] = lined(lambda r: f"{r.text} [SEP] {int(r.label)}")
-SHAPES["vowpal_tagged"] = lined(lambda r: f"{1 if r.label else -1} 1.0 'note|words {r.text.replace(':', '')}")
 SHAPES["digit_stars"] = lined(lambda r: f"{5 if r.label else 1} {r.text}")
 SHAPES["double_colon"] = lined(lambda r: f"{int(r.label)}::{r.text}")
-SHAPES["vowpal"] = lined(lambda r: f"{1 if r.label else -1} |t {r.text.replace(':', '').replace('|', '')}", "a.vw")
 SHAPES["tab_label_first"] = lined(lambda r: f"{'spam' if r.label else 'ham'}\t{r.text}")
 SHAPES["plain_lines"] = lined(lambda r: r.text, label=False)
 SHAPES["markdown_lines"] = lined(lambda r: r.text, "a.md", label=False)
-
-
-@shape
-def mbox(random):
-    rows = [row._replace(label=None) for row in sentences(random)]
-    mails = "".join(
-        f"From a@b Mon Jan  1 00:00:00 2024\nFrom: a@b.example\nSubject: note {k}\n\n{row.text}\n\n"
-        for k, row in enumerate(rows)
-    )
-    return Case("mail.mbox", mails.encode(), [Row(f"note {k}\n{row.text}", None) for k, row in enumerate(rows)])
-
-
-@shape
-def eml(random):
-    (row, *_) = sentences(random)
-    return Case(
-        "a.eml",
-        f"From: a@b.example\nSubject: hello\nMIME-Version: 1.0\n\n{row.text}\n".encode(),
-        [Row(f"hello\n{row.text}", None)],
-    )
 
 
 @shape
@@ -661,17 +631,6 @@ def zipped(content, inside="data.csv"):
 
 SHAPES["gzip"] = archived("data.csv.gz", lambda content: gzip.compress(content, mtime=0))
 SHAPES["zip_of_one"] = archived("data.zip", zipped)
-SHAPES["html_table"] = lambda random: (
-    lambda rows: Case(
-        "table.html",
-        (
-            "<html><table><tr><th>text</th><th>label</th></tr>"
-            + "".join(f"<tr><td>{row.text}</td><td>{int(row.label)}</td></tr>" for row in rows)
-            + "</table></html>"
-        ).encode(),
-        rows,
-    )
-)(sentences(random))
 
 
 def zipped_members(members):
@@ -709,14 +668,6 @@ SHAPES["zip_of_texts_by_id"] = zipped_members(
 SHAPES["zip_of_documents"] = zipped_members(
     lambda rows: {f"{k}.json": json.dumps({"text": row.text, "label": int(row.label)}) for k, row in enumerate(rows)}
 )
-SHAPES["html_named_xls"] = archived("export.xls", lambda content: htmled(content))
-
-
-def htmled(content):
-    """Convert a CSV table to an HTML table."""
-    head, *rows = csv.reader(io.StringIO(content.decode()))
-    cells = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
-    return f"<table><tr>{''.join(f'<th>{name}</th>' for name in head)}</tr>{cells}</table>".encode()
 
 
 @shape
@@ -726,21 +677,6 @@ def zip_of_class_folders(random):
         for k, row in enumerate(rows):
             archive.writestr(f"data/{'pos' if row.label else 'neg'}/{k}.txt", row.text)
     return Case("data.zip", file.getvalue(), sorted(rows, key=lambda row: bool(row.label)))
-
-
-@shape
-def sqlite_table(random):
-    rows = sentences(random)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "a.db")
-        base = sqlite3.connect(path)
-        base.execute("CREATE TABLE messages(id INTEGER, text TEXT, label INTEGER)")
-        base.executemany(
-            "INSERT INTO messages VALUES (?, ?, ?)", [(k, row.text, int(row.label)) for k, row in enumerate(rows)]
-        )
-        base.commit()
-        base.close()
-        return Case("a.sqlite", path.read_bytes(), rows)
 
 
 def framed(name, write):

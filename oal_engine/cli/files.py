@@ -59,9 +59,6 @@ class Reading(_Options):
         ),
     ] = None
     sheet: Annotated[str | None, Option(help="The sheet of a workbook (default: the only one with rows).")] = None
-    table: Annotated[
-        str | None, Option(help="The table of a database or of a web page (default: the only one with rows).")
-    ] = None
     member: Annotated[
         str | None, Option(help="The file, or the folder of files, of an archive or folder to read (default: all).")
     ] = None
@@ -79,9 +76,7 @@ class Reading(_Options):
         """Keyword arguments for the functions that read files."""
         if self.each not in (None, "file", "line"):
             raise ValueError(f"--each must be file or line. Got {self.each}.")
-        layout = sources.Layout(
-            self.delimiter, self.header, self.sheet, self.table, self.member, self.each, self.paragraphs
-        )
+        layout = sources.Layout(self.delimiter, self.header, self.sheet, self.member, self.each, self.paragraphs)
         return {"reader": self.reader, "encoding": self.encoding, "limits": self.limits, "layout": layout}
 
     @property
@@ -90,7 +85,7 @@ class Reading(_Options):
         arguments = self.arguments
         if arguments.pop("layout") != sources.Layout():
             raise ValueError(
-                "--delimiter, --header, --sheet, --table and --paragraphs are for files. Got one for a feed of lines."
+                "--delimiter, --header, --sheet and --paragraphs are for files. Got one for a feed of lines."
             )
         return arguments
 

@@ -1,14 +1,9 @@
-"""Archives, folders and groups of files are read by their contents; tables are read from workbooks, web pages and
-databases."""
+"""Archives, folders and groups of files are read by their contents; tables are read from Parquet and Arrow."""
 
 import bz2
 import gzip
 import io
 import json
-import lzma
-import sqlite3
-from contextlib import closing
-from pathlib import Path
 
 import pyarrow
 import pytest
@@ -29,10 +24,6 @@ SIGNS = [1 if label else -1 for label in LABELS]
 def table(rows=range(COUNT), columns=("id", "text", "label"), end="\n"):
     cells = {"id": lambda k: f"n{k}", "text": lambda k: TEXTS[k], "label": lambda k: int(LABELS[k]), "n": lambda k: k}
     return end.join([",".join(columns), *(",".join(str(cells[each](k)) for each in columns) for k in rows), ""])
-
-
-def mail(k):
-    return f"From: ann@x.example\nTo: bob@x.example\nSubject: hello\n\n{TEXTS[k]}\n"
 
 
 HALF = COUNT // 2
@@ -77,13 +68,13 @@ def test_an_archive_is_read_by_what_is_in_it(name):
     (CLASSES, ""),
     ({f"set/{'test' if k % 2 else 'train'}/{path[5:]}": text for k, (path, text) in enumerate(CLASSES.items())}, ""),
     (CLASSES | {"data/unsup/99.txt": "Without a label", "data/words.vocab": "the\n"}, "unlabelled"),
-    ({f"{'relevant' if LABELS[k] else 'irrelevant'}/{k:04}.7a": mail(k) for k in range(COUNT)}, ""),
+    ({f"{'relevant' if LABELS[k] else 'irrelevant'}/{k:04}.7a": TEXTS[k] for k in range(COUNT)}, ""),
 ])  # fmt: skip
 def test_a_folder_per_class_is_a_label(members, classes):
-    """If an archive has a folder for each class, the folder's name is the label of its texts or mails. Folders named
-    train or test are not labels. The report names ignored files."""
+    """If an archive has a folder for each class, the folder's name is the label of its texts. Folders named train or
+    test are not labels. The report names ignored files."""
     items = imported(zipped(members))
-    labels = dict(zip((text.removeprefix("hello\n") for text in items.texts), items.y.tolist()))
+    labels = dict(zip(items.texts, items.y.tolist()))
     assert dict(zip(TEXTS, SIGNS)) == {text: y for text, y in labels.items() if y}
     assert len(items.ids) == COUNT + bool(classes)
     assert ("ignored data/words.vocab" in layout_sentence(items.description)) == bool(classes)
@@ -100,12 +91,6 @@ def test_documents_of_a_folder_are_items():
     """JSON files with one object each are read as the rows of one table."""
     items = imported(zipped({f"{k}.json": json.dumps({"key": k, "text": text}) for k, text in enumerate(TEXTS)}))
     assert TEXTS == items.texts
-
-
-def test_mails_of_a_folder_are_items():
-    """A folder of mails is read like a mailbox: each mail is an item."""
-    items = imported(zipped({f"inbox/{k}.eml": mail(k) for k in range(5)}))
-    assert [f"hello\n{text}" for text in TEXTS[:5]] == items.texts
 
 
 DIFFERENT = {
@@ -161,6 +146,8 @@ def encrypted():
 @pytest.mark.parametrize(("content", "sentence"), [
     (zipped({}), "data.zip holds no file that can be imported; it has none."),
     (zipped({"a.png": b"\x89PNG", "b.zip": zipped({"data.csv": table()})}), "can be imported; it has a.png, b.zip."),
+    (zipped({f"in/{k}": "From: a@b.example\nTo: c\nDate: today\n\nWords\n" for k in range(COUNT)}),
+     "data.zip/in/0 is a mail: save its texts as CSV or .xlsx."),
     (encrypted(), "is encrypted: unpack it with its password"),
     (zipped({"data.csv": table()})[:-30], "data.zip cannot be read: "),
     (zipped({"data.csv": table()}).replace(b"PK\1\2", b"PK\1\3"), "data.zip cannot be read: "),
@@ -218,51 +205,7 @@ def test_uploads_are_read_like_a_folder():
     assert TEXTS == imported(target.getvalue(), "a and 1 more").texts
 
 
-# ---- Tables of workbooks, web pages and databases
-
-
-def ods(rows):
-    """Return an OpenDocument workbook as LibreOffice writes it, ending with an empty row repeated a million times."""
-
-    def cell(value):
-        kind = "float" if isinstance(value, int) else "string"
-        value_of = f' office:value="{value}"' if kind == "float" else ""
-        return f'<table:table-cell office:value-type="{kind}"{value_of}><text:p>{value}</text:p></table:table-cell>'
-
-    body = "".join(f"<table:table-row>{''.join(map(cell, row))}</table:table-row>" for row in rows)
-    spaces = " ".join(
-        f'xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"' for name in ("office", "table", "text")
-    )
-    body += '<table:table-row table:number-rows-repeated="1048000"><table:table-cell/></table:table-row>'
-    content = f'<table:table table:name="Mail">{body}</table:table>'
-    for name in ("spreadsheet", "body", "document-content"):
-        content = f"<office:{name} {spaces}>{content}</office:{name}>"
-    kind = "application/vnd.oasis.opendocument.spreadsheet"
-    entry = f'<manifest:file-entry manifest:full-path="/" manifest:media-type="{kind}"/>'
-    space = 'xmlns:manifest="urn:oasis:names:tc:opendocument:xmlns:manifest:1.0"'
-    manifest = f"<manifest:manifest {space}>{entry}</manifest:manifest>"
-    return zipped({"mimetype": kind, "content.xml": content, "META-INF/manifest.xml": manifest})
-
-
-ROWS = [("text", "label"), *zip(TEXTS, map(int, LABELS))]
-
-
-def web(rows=ROWS, before="", head="th"):
-    first, *rest = rows
-    cells = "".join(f"<{head}>{cell}</{head}>" for cell in first)
-    lines = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rest)
-    return f"<!DOCTYPE html><html>{before}<table><thead><tr>{cells}</tr></thead><tbody>{lines}</tbody></table></html>"
-
-
-def database(*statements, rows=ROWS[1:], version=b""):
-    with closing(sqlite3.connect(":memory:")) as made:
-        made.execute("CREATE TABLE mail(text TEXT, label INTEGER)")
-        made.executemany("INSERT INTO mail VALUES (?, ?)", rows)
-        for statement in statements:
-            made.execute(statement)
-        made.commit()
-        content = made.serialize()
-    return content[:18] + version + content[20:] if version else content
+# ---- Tables of Parquet and Arrow
 
 
 def streamed():
@@ -282,13 +225,6 @@ def with_class_names(names, values, kind=None):
 
 
 TABLES = {
-    "mail.ods": ods(ROWS),
-    "export.xls": web().encode(),  # a web page with the suffix of Excel
-    "page.html": web().encode(),
-    "old.htm": web(before='<meta charset="cp1252"><table><tr><td>A menü</td></tr></table>').encode("cp1252"),
-    "mail.sqlite": database("CREATE VIEW all_of_it AS SELECT * FROM mail", "CREATE TABLE empty(a)",
-                            "ALTER TABLE mail ADD COLUMN more AS (hex(text))"),
-    "log.db": database(version=b"\2\2"),
     "data-00000-of-00001.arrow": streamed(),
     "train.parquet": with_class_names(["no", "yes"], [int(label) for label in LABELS]),
 }  # fmt: skip
@@ -299,39 +235,6 @@ def test_the_only_table_of_a_file_is_read(name):
     """If a file has only one table, every row is an item with its text and label, whatever program wrote it."""
     items = imported(TABLES[name], name)
     assert (TEXTS, SIGNS) == (items.texts, items.y.tolist())
-
-
-@pytest.mark.parametrize("name", ["mail.xls", "mail.xlsx"])
-def test_an_old_workbook_of_excel_is_read(name):
-    """The only sheet with rows of an old Excel workbook (.xls) is read, even if its suffix is .xlsx."""
-    items = imported(lzma.decompress(Path(__file__).with_name("mail.xls.xz").read_bytes()), name)
-    assert (["Good words", "Bad words", "More words"], [1, -1, 1]) == (items.texts, items.y.tolist())
-    assert "sheet Mail" in layout_sentence(items.description)
-
-
-@pytest.mark.parametrize(("name", "content", "answers"), [
-    ("a.sqlite", database('CREATE TABLE "other ""one"""(n)', 'INSERT INTO "other ""one""" VALUES (1)'),
-     ("mail", 'other "one"')),
-    ("a.html", web(before=web([("a", "b"), (1, 2)])), ("1: a, b", "2: text, label")),
-])  # fmt: skip
-def test_several_tables_are_asked_about(name, content, answers):
-    """The import asks which of several tables to read. The chosen table is read, and an unknown one is refused."""
-    content = content if isinstance(content, bytes) else content.encode()
-    (doubt,) = peek(named(content, name)).doubts
-    assert ("table", answers) == (doubt.about, doubt.answers)
-    assert doubt.question.endswith("(--table NAME).")
-    wanted = answers[0] if name == "a.sqlite" else answers[1]
-    assert TEXTS == imported(content, name, layout=Layout(table=wanted)).texts
-    assert f"{name} has no table 'c'; its tables are " in fails(named(content, name), layout=Layout(table="c"))
-
-
-def test_cells_of_a_web_page_that_span_others_are_repeated():
-    """A table cell of a web page that spans rows or columns is repeated in each; line breaks separate words."""
-    page = web([("text", "a", "b")], before="").replace(
-        "<tbody>", "<tbody><tr><td rowspan=2>one<br>two <b>th</b>ree</td><td colspan=2>x</td></tr><tr><td>y<td>z</tr>"
-    )
-    rows = peek(named(page, "x.html")).rows
-    assert [("one two three", "x", "x"), ("one two three", "y", "z")] == [tuple(row.values()) for row in rows]
 
 
 @pytest.mark.parametrize(("kind", "values", "words"), [

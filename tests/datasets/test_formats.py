@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import lzma
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -18,7 +19,8 @@ from scipy import sparse
 from oal_engine.datasets.reading import READERS, Columns, DataError, open_source, peek, read, read_lines, reader_for
 from oal_engine.datasets.reading.sources import Layout, Opening
 from tests.harness import SHARED
-from tests.harness.files import LABELLED, OHSUMED, PACK, arrays, fails, named, upload
+from tests.harness.files import LABELLED, OHSUMED, PACK, arrays, fails, imported, named, upload, zipped
+from tests.harness.shapes import workbook
 
 TEXTS = st.lists(st.text(st.sampled_from("a\",;|\t\r\n'\0 ") | st.characters(exclude_categories=["Cs"])), min_size=1)
 
@@ -208,6 +210,54 @@ def test_npz_in_disorder():
 def test_unsafe_or_damaged_files(file, words):
     """A file that is damaged, lacks the array X, needs pickle or has indices out of range is refused."""
     assert words in fails(file)
+
+
+MAIL = "Return-Path: <ann@x.example>\nReceived: by x\n\tfor bob\nFrom: ann@x.example\nTo: bob@x.example\n\nHello\n"
+PAGE = "<!DOCTYPE html><html><table><tr><th>text<th>label<tr><td>a b<td>1</table></html>"
+NOT_READ = [
+    ("mail", (".eml", ".mbox"), MAIL),
+    ("mail", (".mbox",), f"From ann@x.example Mon Jan  1 10:00:00 2024\n{MAIL}"),
+    ("web page", (".html", ".htm", ".xhtml", ".xls"), PAGE),
+    ("web page", (".html",), "\ufeff\n" + "<!-- a note -->\n" * 9 + PAGE),
+    ("database", (".sqlite", ".sqlite3", ".db"), b"SQLite format 3\0" + bytes(99)),
+    ("old Excel", (".xls", ".xlsx"), b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(99)),
+    ("OpenDocument", (".ods",), zipped({"mimetype": "application/vnd.oasis.opendocument.spreadsheet"}, 0)),
+    ("Reuters-21578", (".sgm", ".sgml"), '<!DOCTYPE lewis SYSTEM "lewis.dtd">\n<REUTERS NEWID="1">\n</REUTERS>\n'),
+    ("EndNote", (".enw",), "%0 Journal Article\n%T A title\n%X Words\n"),
+    ("XML", (".xml",), '<?xml version="1.0"?><xml><records><record><titles/></record></records></xml>'),
+    ("Web of Science", (".tsv", ".csv"), "PT\tAU\tTI\tAB\nJ\tRoe, R\tA title\tWords\t\n".encode("utf-16")),
+    ("fastText", (".csv",), "__label__a __label__b Some words\n__label__b More, words\n"),
+    ("Vowpal Wabbit", (".vw",), "1 1.0 'one|t Some words\n-1 |t more words\n"),
+    ("Vowpal Wabbit", (".vw",), "1 |f a:0.5 b:1\n-1 | a:0.25\n"),
+    ("CoNLL", (".conll", ".tsv"), "-DOCSTART- -X- O\n\nthe DT O\nharbour NN B-PLACE\n\nAnn NN B-PERSON\nsaw VB O\n"),
+    ("CoNLL", (".conllu",), "# text = Ann\n" + "1\tAnn\tAnn\tNOUN\t_\t_\t0\troot\t_\t_\n\n" * 2),
+    (
+        "WebAnno",
+        (".tsv",),
+        "#FORMAT=WebAnno TSV 3.2\n\n\n#Text=the bottle\n1-1\t0-3\tthe\t_\t\n1-2\t4-10\tbottle\t_\t\n",
+    ),
+]
+
+
+@pytest.mark.parametrize(("what", "suffixes", "content"), NOT_READ)
+def test_a_format_that_is_not_read_is_refused_with_a_way_out(what, suffixes, content):
+    """Such a file is never taken for a text file, whether its suffix or its content tells what it is. The error names
+    its format and one to save it as; `--reader txt` reads it as lines."""
+    content = content if isinstance(content, bytes) else content.encode()
+    ways = r" is an? .*: .*(\.xlsx|CSV|RIS)"
+    for suffix in ("", ".txt", ".csv", *suffixes):
+        message = fails(named(content, f"x{suffix}"))
+        assert (True, True) == (what in message, re.match(f"x{suffix}{ways}", message) is not None), message
+    for suffix in {*suffixes} - {".tsv", ".csv", ".xlsx"}:
+        assert re.match(f"x{suffix}{ways}", fails(upload("whatever\n", f"x{suffix}")))
+        assert ["whatever"] == read(upload("whatever\n", f"x{suffix}"), reader="txt").texts
+
+
+def test_a_known_format_with_the_suffix_of_another_is_read():
+    """A workbook of today's Excel is read even if its suffix is that of an old one, and so is Parquet."""
+    rows = [("text", "label"), ("some words", 1), ("more words", 0)]
+    assert ["some words", "more words"] == imported(workbook(("Mail", rows)), "x.xls").texts
+    assert ["a b"] == read(named(PARQUET.getvalue(), "x.db"), Columns(("text",))).texts
 
 
 PARQUET = named(b"", "x.parquet")

@@ -8,10 +8,8 @@ import lzma
 import os
 import signal
 import socket
-import sqlite3
 import subprocess
 import sys
-from contextlib import closing
 from threading import Event
 from zipfile import ZIP_STORED, ZipFile
 
@@ -82,26 +80,14 @@ def declared(size):
     return bytes(content)
 
 
-def entities(body):
-    """Return XML whose entities grow a thousandfold at each of eight steps (a billion laughs)."""
+def entities():
+    """Return a workbook whose entities grow a thousandfold at each of eight steps (a billion laughs)."""
     steps = b"".join(b"<!ENTITY %c '%s'>" % (ord("a") + k, b"&%c;" % (ord("a") + k - 1) * 1000) for k in range(1, 9))
-    return b"<?xml version='1.0'?><!DOCTYPE x [<!ENTITY a 'words'>" + steps + b"]>" + body
-
-
-def open_workbook(before, cell):
-    """Return an OpenDocument workbook that repeats a row a million times. before: XML in front of the root element.
-    cell: start tag of the row's only cell."""
-    kind = b"application/vnd.oasis.opendocument.spreadsheet"
-    spaces = b'xmlns:t="urn:oasis:names:tc:opendocument:xmlns:table:1.0"'
-    row = b'<t:table-row t:number-rows-repeated="999999">%s<t:p/></t:table-cell></t:table-row>' % cell
-    return zipped({"mimetype": kind, "content.xml": before + b"<x %s>%s</x>" % (spaces, row)})
-
-
-def endless_database():
-    """Return a database without a table, whose only view has endless rows."""
-    with closing(sqlite3.connect(":memory:")) as made:
-        made.execute("CREATE VIEW v AS WITH RECURSIVE n(k) AS (SELECT 1 UNION ALL SELECT k FROM n) SELECT * FROM n")
-        return made.serialize()
+    book = ZipFile(io.BytesIO(workbook(("Mail", [("text",), ("words",)]))))
+    parts = {name: book.read(name) for name in book.namelist()}
+    sheet = parts["xl/worksheets/sheet1.xml"].replace(b"words", b"&i;")
+    parts["xl/worksheets/sheet1.xml"] = b"<!DOCTYPE x [<!ENTITY a 'words'>" + steps + b"]>" + sheet
+    return zipped(parts)
 
 
 def unclosed():
@@ -146,15 +132,7 @@ HOSTILE = {
     "members.zip": (lambda: zipped({"a.csv.gz": gzip.compress(b"text\n" + b"some words\n" * 10**6)}), "ratio"),
     "itself.zip": (lambda: zipped({"a.zip": zipped({"b.zip": b"PK\3\4"})}), "holds no file that can be imported"),
     "outside.zip": (lambda: zipped({"../../etc/passwd": b"\0\1\2", "/etc/shadow": b"\0"}), "holds no file"),
-    "entities.xml": (
-        lambda: entities(b"<xml><records><record><titles>&i;</titles></record></records></xml>"),
-        "Entities",
-    ),
-    "repeated.ods": (lambda: open_workbook(b"", b'<t:table-cell t:number-columns-repeated="9999">'), "size"),
-    "entities.ods": (lambda: open_workbook(entities(b""), b"<t:table-cell>"), "Entities"),
-    "spans.html": (lambda: b"<table><tr>" + b'<td colspan="1000" rowspan="99999999">x' * 70 + b"<tr><td>", "columns"),
-    "deep.html": (lambda: b"<table><tr><td>" * 10**5, "deep.html is a web page without a table"),
-    "endless.sqlite": (endless_database, "has no table with rows"),
+    "entities.xlsx": (entities, "EntitiesForbidden"),
     "deep.json": (lambda: b'[{"text": ' + b"[" * 10**6, "deep.json"),
     "cut.csv.gz": (lambda: gzip.compress(b"a b\n" * 99_999)[:-30], "cannot be read"),
     "twice.csv.gz.gz": (lambda: gzip.compress(gzip.compress(b"text\n" * 10**6)), "is compressed"),

@@ -1,10 +1,10 @@
-"""Files from labeling tools, reference databases, mail programs and sites are imported with their texts and labels."""
+"""Files from labeling tools, reference databases and sites are imported with their texts and labels."""
 
 import json
 
 import pytest
 
-from oal_engine.datasets.reading import DataError, peek, read
+from oal_engine.datasets.reading import peek, read
 from oal_engine.datasets.reading.columns import Columns
 from tests.harness.files import imported, named
 
@@ -110,7 +110,6 @@ TOOLS = {
     "spacy.jsonl": lines(lambda k, text, label: {"text": text, "cats": {"yes": float(label), "no": float(not label)}}),
     "spacy-one.jsonl": lines(lambda k, text, label: {"text": text, "cats": {"HARBOUR": float(label)}}),
     "spacy-pairs.json": array(lambda k, text, label: [text, {"cats": {"HARBOUR": label}}]),
-    "fasttext.txt": written(lambda k, text, label: f"__label__{word(label)} {text}\n"),
     "openai.jsonl": lines(lambda k, text, label: {"messages": [
         {"role": "system", "content": "Is it about boats?"}, {"role": "user", "content": text},
         {"role": "assistant", "content": word(label)},
@@ -129,11 +128,6 @@ TOOLS = {
     "decided.bib": written(
         lambda k, text, label: f"@article{{rayyan-{k},\n  title={{Study {k}}},\n  year={{2020}},\n"
         f"  note={{RAYYAN-INCLUSION: {{\"Ann\"=>\"{'In' if label else 'Ex'}cluded\"}}}},\n  abstract={{{text}}}\n}}\n"
-    ),
-    "decided.xml": written(
-        lambda k, text, label: f"<record><rec-number>{k}</rec-number><titles><title><style>Study {k}</style></title>"
-        f"</titles><abstract><style>{text}</style></abstract><notes><style>ASReview_{'' if label else 'ir'}relevant"
-        "</style></notes></record>", '<?xml version="1.0" encoding="UTF-8"?><xml><records>', "</records></xml>",
     ),
 }  # fmt: skip
 
@@ -175,7 +169,6 @@ JT  - Journal of Boats
 MH  - *Ships
 """
 BODIES = [f"AB  - {text[:20]}\n      {text[20:].strip()}\nCI  - Copyright." for text in TEXTS[:5]]
-WOS = "PT AU BA TI SO DE AB TC PY UT".split()
 SOURCES = {
     "pubmed.nbib": "".join(
         MEDLINE.format(k=k, abstract=body) for k, body in enumerate([*BODIES, f"OAB - {TEXTS[5]}\nOABL- eng"])
@@ -185,10 +178,6 @@ SOURCES = {
         f"AB {text[:20]}\n   {text[20:].strip()}\nCR Poe E, 1990, NATURE\n   Loe F, 1991, SCIENCE\nER\n\n",
         "FN Clarivate Analytics Web of Science\nVR 1.0\n", "EF",
     ),
-    "savedrecs.txt": table(
-        WOS, lambda k, text, label: ("J", "Roe, R", "", f"Study {k} with a title that goes on.", "BOATS", "ships", text,
-                                     k, 2020, f"WOS:{k}", ""), "\t",
-    ).encode("utf-16"),
     "scopus.csv": table(
         ["Authors", "Author(s) ID", "Title", "Year", "Source title", "DOI", "Link", "Abstract", "Document Type", "EID"],
         lambda k, text, label: ("Roe R.", f"5700{k};", f"Study {k} with a title that goes on.", 2020, "Boats",
@@ -198,10 +187,6 @@ SOURCES = {
         ["Key", "Item Type", "Publication Year", "Author", "Title", "Publication Title", "DOI", "Url", "Abstract Note"],
         lambda k, text, label: (f"K{k}", "journalArticle", 2020, "Roe", f"Study {k} with a title that goes on.",
                                 "Boats", f"10.1/{k}", "https://x.example", text), before="\ufeff",
-    ),
-    "endnote.enw": written(
-        lambda k, text, label: f"%0 Journal Article\n%T Study {k} with a title that goes on.\n%A Roe, R\n%D 2020\n"
-        f"%X {text}\n\n"
     ),
     "scopus.bib": written(
         lambda k, text, label: f"@ARTICLE{{Roe2020{k},\nauthor={{Roe, R.}},\ntitle={{{{Study}} {k} with a title that "
@@ -232,39 +217,6 @@ def test_commands_of_latex_become_characters():
     assert ["Café & Bar\nAbout 5% of Übung", "Three"] == items.texts
 
 
-MAIL = """\
-Return-Path: <ann@x.example>
-From: Ann <ann@x.example>
-To: bob@x.example
-Subject: =?utf-8?q?caf=C3=A9?=
-Date: Mon, 1 Jan 2024 10:00:00 +0000
-MIME-Version: 1.0
-Content-Type: {kind}; charset={charset}
-Content-Transfer-Encoding: 8bit
-
-{body}
-"""
-
-
-@pytest.mark.parametrize(
-    ("charset", "encoding", "kind", "body"),
-    [
-        ("utf-8", "utf-8", "text/plain", "naïve words 今"),
-        ("iso-8859-1", "latin-1", "text/plain", "naïve words"),
-        ("us-ascii", "utf-8", "text/plain", "naïve words 今"),
-        ("unknown-8bit", "cp1252", "text/plain", "naïve “words”"),
-        ("utf-8", "utf-8", "text/html", "<p>naïve &amp; <b>words</b></p>"),
-    ],
-)
-@pytest.mark.parametrize("name", ["x.eml", "x.mbox", "mail.txt"])
-def test_a_mail_is_decoded_as_it_declares(name, charset, encoding, kind, body):
-    """The subject and body of a mail are read in any encoding, even if the suffix does not tell that it is a mail."""
-    content = MAIL.format(kind=kind, charset=charset, body=body).encode(encoding)
-    before = b"From ann@x.example Mon Jan  1 10:00:00 2024\n" if name == "x.mbox" else b""
-    words = " ".join(imported(before + content, name).texts[0].split())
-    assert words == "café " + body.replace("<p>", "").replace("</p>", "").replace("&amp; <b>words</b>", "& words")
-
-
 SITES = {
     "tweets.js": array(
         lambda k, text, label: {"tweet": {
@@ -287,11 +239,3 @@ def test_texts_of_sites_have_no_labels(name):
     """Archives and API results of social sites are imported as texts without labels."""
     items = imported(SITES[name], name)
     assert (TEXTS, [0] * 6) == (items.texts, [*items.y])
-
-
-def test_several_labels_of_fasttext_are_asked_about():
-    """If lines have several fastText labels, the import asks how to read them. Labels never become part of the text."""
-    content = "".join(f"__label__a __label__{'bc'[k % 2]} {text}\n" for k, text in enumerate(TEXTS))
-    with pytest.raises(DataError, match=r"hold several labels, such as 'a\|[bc]'.*--contains"):
-        imported(content, "x.txt")
-    assert TEXTS == [row["text"] for row in peek(named(content, "x.txt")).rows]

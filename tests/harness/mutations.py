@@ -4,10 +4,8 @@ import gzip
 import io
 import json
 import re
-import sqlite3
 import zipfile
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,7 +35,6 @@ NUMBERS = (b"0", b"-1", b"1", b"2", b"3", b"7", b"0.5", b"-0.0", b"99", b"1e308"
 COLUMNS = {
     "jsonl": Columns(("text",), "label", "id", contains=True, positive=("x",)),
     "ohsumed": Columns(("title", "abstract"), "mesh", positive=("Atrial Fibrillation",), headings=True),
-    "sgm": Columns(("text",), "topics", positive=("earn",), contains=True),
 }  # of formats whose columns are not guessed
 ALONE = {"parquet", "arrow"}  # pyarrow may crash the process, so the pages read files in a separate process
 SHEET = "xl/worksheets/sheet1.xml"
@@ -129,29 +126,13 @@ def _files():
         "arff": [shapes.arff().encode(), shapes.arff_texts().encode()],
         "ris": [shapes.ris().encode()],
         "medline": [shapes.references(shapes.MEDLINE).encode()],
-        "endnote": [shapes.references(shapes.ENDNOTE).encode()],
         "wos": [shapes.references(shapes.WOS, "FN Clarivate\nVR 1.0\n", "EF\n").encode()],
-        "mbox": [shapes.mails().encode()],
-        "sgm": [shapes.sgml().encode()],
         "bib": [b"@article{a, title={A {b} \\'e}, year=2020, abstract={5% of c}}\n@misc{d, title={e}}\n"],
-        "xml": [
-            b"<xml><records><record><titles><title>a b</title></titles><abstract>c</abstract></record></records></xml>"
-        ],
-        "html": [b"<table><tr><th>text</th><th>label</th></tr><tr><td rowspan=2>a b<td>1<tr><td>0</table>"],
         "zip": [
             zipped({"a.csv": lines, "b.csv": lines}, zipfile.ZIP_STORED),
             zipped({"pos/1.txt": "a b", "pos/2.txt": "c", "neg/3.txt": "d"}, zipfile.ZIP_STORED),
         ],
-        "sqlite": [_database()],
     }
-
-
-def _database():
-    with closing(sqlite3.connect(":memory:")) as database:
-        database.execute("CREATE TABLE mail(text TEXT, label INTEGER)")
-        database.executemany("INSERT INTO mail VALUES (?, ?)", [("a b", 1), ("c", 0), ("d" * 9000, 1)])
-        database.commit()
-        return database.serialize()
 
 
 def _reader(suffix, folder):

@@ -81,17 +81,6 @@ def svmlight(base, delimiter=" ", labels=LABELS):
     return "".join(delimiter.join(map(str, row)) + "\n" for row in rows)
 
 
-def sgml():
-    stories = (
-        f'<REUTERS TOPICS="YES" LEWISSPLIT="TRAIN" OLDID="{k}" NEWID="{k + 1}">\n<DATE>26-FEB-1987</DATE>\n'
-        f"<TOPICS>{'<D>earn</D>' if label else '<D>cocoa</D><D>trade</D>' if k % 2 else '<D>cocoa</D>'}</TOPICS>\n"
-        f"<PLACES><D>usa</D></PLACES>\n<TEXT>&#2;\n<TITLE>STORY {k}</TITLE>\n<BODY>Prices &lt;of&gt; cocoa {k}\n"
-        "rose.\n&#3;</BODY></TEXT>\n</REUTERS>\n"
-        for k, label in enumerate(LABELS)
-    )
-    return '<!DOCTYPE lewis SYSTEM "lewis.dtd">\n' + "".join(stories)
-
-
 def arff(missing=False):
     head = "% made up\n@relation mail\n@attribute height numeric\n@attribute 'the weight' real\n"
     head += "@attribute class {yes,no}\n@data\n"
@@ -117,16 +106,7 @@ def references(record, head="", tail=""):
     return head + "".join(record.format(k, f"Title {k}", *text.split("; ")) for k, text in enumerate(TEXTS)) + tail
 
 
-def mails():
-    return "".join(
-        f"From a@b.example Mon Jan  1 00:00:00 2024\nFrom: a@b.example\nSubject: Title {k}\n"
-        f"Content-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: 8bit\n\n{text}\n\n"
-        for k, text in enumerate(PLAIN)
-    )
-
-
 MEDLINE = "PMID- {0}\nTI  - {1}\nAB  - {2};\n      {3}\nAU  - Roe R\nDP  - 2019 May\n\n"
-ENDNOTE = "%0 Journal Article\n%T {1}\n%A Roe, R.\n%X {2}; {3}\n%D 2019\n\n"
 WOS = "PT J\nAU Roe, R\nTI {1}\nAB {2};\n   {3}\nCR Doe J, 1990\n   Roe R, 1991\nPY 2019\nER\n\n"
 
 
@@ -293,16 +273,10 @@ SHAPES = [
     Shape("emotions.txt", text(lambda: "".join(f"{each.replace(';', ',')};{kind}\n"
                                                for kind, each in zip(WORDS, TEXTS))),
           first=TEXTS[0].replace(";", ","), words="delimiter semicolon"),
-    Shape("vowpal.txt", text(lambda: "".join(f"{2 * label - 1} '{k} |t {each}\n" for k, (label, each) in
-                                             enumerate(zip(LABELS, TEXTS))))),
-    Shape("vowpal.vw", text(lambda: "".join(f"{2 * label - 1} |f a:{k} b:1\n" for k, label in enumerate(LABELS))),
-          stops="Vowpal Wabbit"),
     Shape("digits.dat", text(lambda: lines([(label, *row[:2]) for label, row in zip(LABELS, table())], " ")),
           first=ROW[:2]),
     Shape("paragraphs.txt", text(lambda: "\n\n".join(f"{each}\nIt goes on." for each in TEXTS)), stops="--paragraphs"),
     Shape("apart.txt", text("\n\n".join(TEXTS)), UNKNOWN),
-    Shape("tokens.conll", text(lambda: "\n\n".join("\n".join(f"{word}\tO" for word in each.split()) for each in TEXTS)),
-          stops="CoNLL"),
     Shape("film.srt", text(lambda: "".join(f"{k}\n00:00:{k:02},000 --> 00:00:{k:02},900\n{each}\n\n"
                                            for k, each in enumerate(TEXTS))), stops="subtitles"),
     Shape("program.py", text("import os\nprint(os)\n"), stops="--reader txt"),
@@ -355,15 +329,11 @@ SHAPES = [
     Shape("weka.arff", text(arff), first=ROW[:2]),
     Shape("weka-texts.arff", text(arff_texts)),
     Shape("weka-gap.arff", text(arff, True), stops="--missing"),
-    Shape("reut2-000.sgm", text(sgml), stops="--contains"),
     Shape("references.ris", text(ris), UNKNOWN, f"Title 0\n{TEXTS[0]}"),
     Shape("references.txt", text(ris), UNKNOWN, f"Title 0\n{TEXTS[0]}"),
-    Shape("inbox.mbox", text(mails), UNKNOWN, f"Title 0\n{PLAIN[0]}"),
-    Shape("fasttext.txt", text(lambda: "".join(f"__label__{kind} {each}\n" for kind, each in zip(WORDS, TEXTS)))),
     Shape("digits.txt", text(lambda: "".join(f"{label}::{each}\n" for label, each in zip(LABELS, TEXTS)))),
     Shape("pubmed.nbib", text(references, MEDLINE), UNKNOWN, f"Title 0\n{TEXTS[0]}"),
     Shape("pubmed.txt", text(references, MEDLINE), UNKNOWN, f"Title 0\n{TEXTS[0]}"),
-    Shape("references.enw", text(references, ENDNOTE), UNKNOWN, f"Title 0\n{TEXTS[0]}"),
     Shape("savedrecs.txt", text(references, WOS, "FN Clarivate\nVR 1.0\n", "EF\n"), UNKNOWN, f"Title 0\n{TEXTS[0]}"),
     Shape("mail.xlsx", lambda: workbook(("Mail", [("id", "text", "label"), *messages()])), words="sheet Mail"),
     Shape("numbers.xlsx", lambda: workbook(("Table", [NAMES, *table()]), ("Notes", [])), first=ROW),
@@ -393,9 +363,7 @@ SHAPES = [
     Shape("picture.png", lambda: b"\x89PNG\r\n\x1a\n" + bytes(99), stops="is an image"),
     Shape("picture.csv", lambda: b"\xff\xd8\xff\xe0" + bytes(99), stops="is an image"),
     Shape("paper.pdf", lambda: b"%PDF-1.7\n%\xe2\xe3\n", stops="is a PDF document"),
-    Shape("old.xls", lambda: b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(99), stops="old.xls cannot be read"),
     Shape("packed.csv", lambda: gzip.compress(b"text\nx\n"), stops=".gz"),
-    Shape("page.html", text("<!DOCTYPE html><html><table></table></html>"), stops="is a web page"),
     Shape("data.xml", text('<?xml version="1.0"?><a/>'), stops="is an XML file"),
     Shape("abstract-set.txt", text("1. J Boats. 2020 Jan;1(2):3-4. doi: 10.1/x.\n\nA title.\n\nRoe R.\n\nPMID: 123\n"),
           stops="is a list of abstracts of PubMed"),

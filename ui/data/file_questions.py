@@ -53,7 +53,7 @@ YES_NO = {
     "file": "Each file is a text", "line": "Each line of each file is a text",
 }  # fmt: skip
 AUDITED = "audited-column"  # in the state of a browser session: a column that a model made, to be audited
-OPEN_DOUBTS = ("sheet", "table", "member")  # doubts without a preselected answer
+OPEN_DOUBTS = ("sheet", "member")  # doubts without a preselected answer
 
 NONE, OTHER = "\0none", "\0other"  # options: no column; a column that is chosen from a list
 MAX_CHIPS, MAX_CLASS_CHIPS, MAX_CANDIDATES = 30, 12, 8

@@ -17,6 +17,7 @@ from zipfile import ZipFile, ZipInfo
 
 from .foreign import check_unpacked
 from .parsed import Doubt, Line, ParsedFile, cell_text, name_list
+from .refusals import NotRead
 from .sources import COMPRESSIONS, DataError, FileOrPath, Limits, NotDecoded, Source, open_file
 
 JUNK = re.compile(r"(.*/)?(__MACOSX/.*|\.[^/]+(/.*)?|~\$[^/]*|(?i:thumbs\.db|desktop\.ini))")  # of operating systems
@@ -27,7 +28,7 @@ WITHOUT_LABEL = {"unsup", "unlabeled", "unlabelled"}  # folders of texts without
 MANY_FILES = 20  # from this number on, text files hold one text each, and have one format
 ENCRYPTED = 1  # bit in the flags of a member
 ARCHIVE = "zip"  # the reader of archives; nested archives are not opened, because they could be nested without end
-TEXT, MAIL = "txt", "mail"  # readers of files that are items
+TEXT = "txt"  # the reader of files that are items
 
 
 class Formats(NamedTuple):
@@ -71,6 +72,9 @@ def archive(source: Source, formats: Formats) -> ParsedFile:
     elif texts:
         parsed, used = _texts(opened, texts)
     else:
+        refusals = [_refusal(opened, each) for each in chosen[:MANY_FILES]]
+        if refusals and all(refusals):
+            raise DataError(refusals[0])
         raise DataError(f"{source.name} holds no file that can be imported; it has {_paths(members) or 'none'}.")
     unused = [] if source.layout.member else [each for each in members if each not in used]
     member = source.layout.member or (_path(used[0]) if len(used) == 1 else None)
@@ -151,6 +155,17 @@ def _reader(opened: _Archive, member: ZipInfo) -> str:
     return "" if zeros or reader == ARCHIVE else reader  # zeros: a file of another program
 
 
+def _refusal(opened: _Archive, member: ZipInfo) -> str:
+    """Return the sentence on a member of a kind that cannot be imported, or "" for any other member."""
+    try:
+        opened.formats.recognize(opened.open(member))
+    except NotRead as error:
+        return str(error)
+    except DataError:
+        pass
+    return ""
+
+
 # ---- Tables
 
 
@@ -210,10 +225,10 @@ def _folders(members: Sequence[ZipInfo]) -> list[str]:
 
 
 def _stacked(opened: _Archive, tables: Sequence[_Table]) -> ParsedFile:
-    """Concatenate tables with the same columns. A further column names the file of each row (`source`) or, for emails
-    and texts in a folder per class, the class (`label`)."""
+    """Concatenate tables with the same columns. A further column names the file of each row (`source`) or, for texts
+    in a folder per class, the class (`label`)."""
     columns = tables[0].parsed.columns
-    items = all(table.reader in (MAIL, TEXT) for table in tables)
+    items = all(table.reader == TEXT for table in tables)
     paths = [_path(table.member) for table in tables]
     further = (_classes(table.member for table in tables) if items else {}) or dict(zip(paths, paths))
     name = "source" if further.keys() == {*further.values()} else "label"

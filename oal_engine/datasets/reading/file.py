@@ -36,8 +36,7 @@ from .sources import SAMPLE_ROWS, DataError, FileOrPath, Opening, Progress, Sour
 TWICE = "encoded_twice"  # an example of a word that was encoded as UTF-8 twice (mojibake)
 USERS_OF = {
     "paragraphs": ("txt",),
-    "sheet": ("xlsx", "xls", "ods"),
-    "table": ("sqlite", "html"),
+    "sheet": ("xlsx",),
     "member": ("zip",),
     "each": ("zip",),
 }  # {option: the formats that use it}; other options are for tables of text, such as CSV

@@ -28,7 +28,7 @@ def foreign(reader: Callable[[Source], ParsedFile]) -> Callable[[Source], Parsed
         except (DataError, MemoryError, GeneratorExit):
             raise
         except Exception as error:  # the libraries raise any exception on a damaged file
-            raise ValueError(_words(error)) from error
+            raise ValueError(_words(error.__cause__ or error)) from error
 
     def rows(parsed: ParsedFile) -> Iterator[Line]:
         with refused():
@@ -42,7 +42,7 @@ def foreign(reader: Callable[[Source], ParsedFile]) -> Callable[[Source], Parsed
     return parse
 
 
-def _words(error: Exception) -> str:
+def _words(error: BaseException) -> str:
     """Return the message of an error, or the name of its type if the message cannot be formatted. This happens in
     liac-arff if the file contains a %."""
     try:

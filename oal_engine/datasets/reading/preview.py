@@ -32,12 +32,12 @@ from .guesses import (
 from .items import check_present
 from .labels import CLASSES, are_clear, label_parts
 from .parsed import Cells, Doubt, ParsedFile, cell_text, is_number, name_list, plural
-from .readers import BINARY, DECLARING, reader_for
+from .readers import BINARY, reader_for
 from .sources import SAMPLE_ROWS, DataError, FileOrPath, NotDecoded, Opening, open_source
 
 LARGE_COUNT, LINES_PER_MINUTE = 200_000, 1_500_000  # number of lines that takes long to import; speed of an import
 LAYOUT = (
-    "member", "files", "table", "sheet", "encoding", "delimiter", "decimals", "header", "paragraphs", "ignored"
+    "member", "files", "sheet", "encoding", "delimiter", "decimals", "header", "paragraphs", "ignored"
 )  # parts of the layout, in this order  # fmt: skip
 MAX_LABEL_WORDS, LABEL_WORD_CHARACTERS = 50, 60  # of a column whose words are offered as labels
 SURVEYED_ROWS, MOST_COUNTED = 100, 200  # rows that are counted at a time; columns whose words are counted
@@ -114,7 +114,7 @@ def peek(
     try:
         with open_source(path, opening) as source:
             reader = reader_for(source, opening.reader)
-            if reader not in (*BINARY, *DECLARING):
+            if reader not in BINARY:
                 source.check_encoding()
         if reader in VECTORS:
             lines = lines or SAMPLE_ROWS

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import html
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -18,7 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from ...output.tables import FEATURES, numbers_of
-from . import archives, delimited, foreign, mails, references, refusals, sqlite_tables, webpages, workbooks
+from . import archives, delimited, foreign, references, refusals, workbooks
 from .delimited import looks_delimited
 from .foreign import vectors_of
 from .guesses import TEXT_NAMES
@@ -47,16 +46,6 @@ OHSUMED = {
     ".W": "abstract",
     ".A": "authors",
 }  # tag: column
-REUTERS = {
-    "id": r'NEWID="(\d+)"',
-    "title": r"<TITLE>(.*?)</TITLE>",
-    "text": r"<BODY>(.*?)</BODY>",
-    "topics": r"<TOPICS>(.*?)</TOPICS>",
-    "places": r"<PLACES>(.*?)</PLACES>",
-    "date": r"<DATE>(.*?)</DATE>",
-    "split": r'LEWISSPLIT="(.*?)"',
-}  # column: pattern of its cell
-TEXT_WITHOUT_BODY = r"<TEXT[^>]*>(.*?)</TEXT>"
 ENOUGH_BLOCKS, PARAGRAPH_LINES = 3, 20  # fewest blocks, and their largest mean length, for texts to be paragraphs
 ARCHIVED_TWEETS = re.compile(r"\s*window\.YTD\.\w+\.part\d+ *= *")  # before the array in an archive of X or Twitter
 ITEMS = ("data", "items", "records", "results", "rows", "documents", "examples")  # keys of a JSON object around items
@@ -69,7 +58,9 @@ def live_source(binary: BinaryIO, opening: Opening) -> tuple[str, Source]:
     name, encoding, limits = opening.name or "", opening.encoding, opening.limits
     reader = opening.reader
     if reader is None:
-        reader = _recognized(cast(io.BufferedReader, binary).peek(1).partition(b"\n")[0], name, encoding)
+        line = cast(io.BufferedReader, binary).peek(1).partition(b"\n")[0]
+        refusals.check(line, name, encoding)
+        reader = _recognized(line, name, encoding)
     if reader in BINARY:
         content = binary.read(limits.size + 1)
         limits.check("size", len(content), name)
@@ -229,37 +220,24 @@ def _paragraphs(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
             yield number, " ".join(" ".join([first, *(line for _, line in more)]).split())
 
 
-LABELED_LINES = (
-    r"((?:__label__\S+\s+)+)(.*)",  # of fastText
-    r"([-+]?\d(?:\.\d*)?)(?:\s+[\d.]+)*\s+(?:'\S+\s*)?\|\w*\s+([^|:]*)",  # of Vowpal Wabbit
-    r"([-+]?\d)(?:\s+|::)(?![+|@#_]{3}|<SEP>|\[SEP\])(.*)",  # a digit before the text, not before a delimiter
-)
+# A digit before the text, but not before a delimiter
+LABELED_LINE = re.compile(r"([-+]?\d)(?:\s+|::)(?![+|@#_]{3}|<SEP>|\[SEP\])(.*)")
 
 
 def _looks_labeled(lines: list[str]) -> bool:
     """Tell whether all lines begin with one of a few labels, and most have words after it."""
-    for pattern in LABELED_LINES:
-        matches = [match for line in lines if (match := re.fullmatch(pattern, line.strip()))]
-        labels = {match[1] for match in matches}
-        wordy = sum(re.search(r"[^\W\d_]{2}", match[2]) is not None for match in matches)
-        if len(matches) == len(lines) and 1 < len(labels) <= max(2, len(lines) / 3) and 2 * wordy > len(lines):
-            return True
-    return False
+    matches = [match for line in lines if (match := LABELED_LINE.fullmatch(line.strip()))]
+    labels = {match[1] for match in matches}
+    wordy = sum(re.search(r"[^\W\d_]{2}", match[2]) is not None for match in matches)
+    return len(matches) == len(lines) and 1 < len(labels) <= max(2, len(lines) / 3) and 2 * wordy > len(lines)
 
 
 def _labeled(source: Source) -> ParsedFile:
-    """Parse lines that begin with their label, such as `__label__spam Win a prize` or `1 Win a prize`."""
-    pattern = re.compile("|".join(LABELED_LINES))
-    matches = (
-        (number, pattern.fullmatch(line.strip())) for number, line in enumerate(source.lines(), 1) if line.strip()
-    )
-    rows = ((number, BROKEN if match is None else [*filter(None, match.groups())]) for number, match in matches)
-    return ParsedFile(["label", "text"], ((number, _split(row) if len(row) == 2 else BROKEN) for number, row in rows))
-
-
-def _split(row: Cells) -> Cells:
-    """Return the labels and the text of a line; several labels of fastText become one cell."""
-    return ["|".join(word.removeprefix("__label__") for word in row[0].split()), row[1]]
+    """Parse lines that begin with a digit, their label, such as `1 Win a prize`."""
+    lines = ((number, line.strip()) for number, line in enumerate(source.lines(), 1) if line.strip())
+    matches = ((number, LABELED_LINE.fullmatch(line)) for number, line in lines)
+    rows = ((number, BROKEN if match is None or not match[2] else [*match.groups()]) for number, match in matches)
+    return ParsedFile(["label", "text"], rows)
 
 
 def _ohsumed(source: Source) -> ParsedFile:
@@ -421,36 +399,6 @@ def _looks_json(lines: list[str]) -> bool:
     return re.match(r'\[\s*[\[{"\]]|\{\s*"', begin) is not None
 
 
-def _reuters(source: Source) -> ParsedFile:
-    """Parse the stories of Reuters-21578 (Lewis 1997)."""
-    patterns = {column: re.compile(pattern, re.DOTALL) for column, pattern in REUTERS.items()}
-
-    def cell(story: str, column: str) -> str:
-        match = patterns[column].search(story) or (column == "text" and re.search(TEXT_WITHOUT_BODY, story, re.DOTALL))
-        inside = re.sub(r"</D>\s*<D>", "|", match[1]) if match else ""
-        return html.unescape(re.sub(r"<[^>]*>", " ", inside).strip())
-
-    def rows() -> Iterator[Line]:
-        start, lines, length = 0, list[str](), 0
-        for number, line in enumerate(source.lines(), 1):
-            if "<REUTERS" in line:
-                if lines:
-                    yield start, BROKEN
-                start, lines, length = number, [], 0
-            if start:
-                lines.append(line)
-                length += len(line)
-                source.limits.check("line", length, f"The story at line {start:,} of {source.name}")
-            if "</REUTERS>" in line and start:
-                story = "".join(lines)
-                yield start, [cell(story, column) for column in REUTERS]
-                start, lines = 0, []
-        if lines:
-            yield start, BROKEN
-
-    return ParsedFile(list(REUTERS), rows())
-
-
 class Reader(NamedTuple):
     """One format: its suffixes, a test of the first bytes and lines of a file, and its parser."""
 
@@ -460,9 +408,7 @@ class Reader(NamedTuple):
 
 
 # Recognized by their first bytes, whatever the suffix
-BINARY = ("parquet", "arrow", "npy", "xlsx", "ods", "xls", "npz", "zip", "sqlite")
-DECLARING = ("mail", "html")  # the files of these formats declare their encodings
-WORKBOOKS = ("xlsx", "ods", "xls")  # programs also give these suffixes to web pages and tables of text
+BINARY = ("parquet", "arrow", "npy", "xlsx", "npz", "zip")
 MEMBERS: archives.Formats = archives.Formats(
     lambda source: reader_for(source), lambda source, reader: READERS[reader].parse(source), BINARY
 )
@@ -476,12 +422,6 @@ READERS: dict[str, Reader] = {
     ),
     "npy": Reader((".npy",), lambda head, lines: head.startswith(b"\x93NUMPY"), foreign.npy),
     "xlsx": Reader((".xlsx", ".xlsm"), lambda head, lines: refusals.is_office(head) and b"xl/" in head, workbooks.xlsx),
-    "ods": Reader(
-        (".ods",),
-        lambda head, lines: refusals.is_office(head) and b"opendocument.spreadsheet" in head,
-        workbooks.old_or_open,
-    ),
-    "xls": Reader((".xls",), lambda head, lines: head.startswith(b"\xd0\xcf\x11\xe0"), workbooks.old_or_open),
     "npz": Reader(
         (".npz",),
         lambda head, lines: re.match(rb"PK\x03\x04.{26}[^/]{1,99}\.npy", head, re.DOTALL) is not None,
@@ -491,9 +431,6 @@ READERS: dict[str, Reader] = {
         (".zip",),
         lambda head, lines: head.startswith(b"PK") and head[2:4] in (b"\3\4", b"\5\6"),
         foreign.foreign(partial(archives.archive, formats=MEMBERS)),
-    ),
-    "sqlite": Reader(
-        (".sqlite", ".sqlite3", ".db"), lambda head, lines: head.startswith(b"SQLite format 3\0"), sqlite_tables.sqlite
     ),
     "jsonl": Reader((".jsonl", ".ndjson"), lambda head, lines: _looks_jsonl(lines), _jsonl),
     "json": Reader((".json",), lambda head, lines: _looks_json(lines), _json),
@@ -506,21 +443,12 @@ READERS: dict[str, Reader] = {
         lambda head, lines: re.match(r"PMID- *\d", lines[0]) is not None,
         foreign.foreign(partial(references.tagged, format="medline")),
     ),
-    "endnote": Reader(
-        (".enw",),
-        lambda head, lines: re.match(r"%0 \w", lines[0]) is not None,
-        foreign.foreign(partial(references.tagged, format="endnote")),
-    ),
-    "endnote-xml": Reader((), lambda head, lines: b"<record>" in head and b"<titles>" in head, references.endnote_xml),
     "wos": Reader(
         (".ciw",),
         lambda head, lines: re.match(r"\ufeff?FN ", lines[0]) is not None and lines[1].startswith("VR "),
         foreign.foreign(partial(references.tagged, format="wos")),
     ),
     "bibtex": Reader((".bib", ".bibtex"), lambda head, lines: references.looks_bibtex(lines), references.bibtex),
-    "mail": Reader((".eml", ".mbox"), lambda head, lines: mails.looks_mailed(lines), mails.mails),
-    "html": Reader((".html", ".htm", ".xhtml"), lambda head, lines: webpages.looks_html(head), webpages.webpage),
-    "reuters": Reader((".sgm", ".sgml"), lambda head, lines: b"<REUTERS " in head, _reuters),
     "ohsumed": Reader((".ohsumed",), lambda head, lines: _looks_ohsumed(lines), _ohsumed),
     "svmlight": Reader((".svmlight", ".libsvm", ".svm"), lambda head, lines: _looks_svmlight(lines), _svmlight),
     "labeled": Reader((), lambda head, lines: _looks_labeled(lines), _labeled),
@@ -545,10 +473,12 @@ def reader_for(source: Source, reader: str | None = None) -> str:
         return reader
     suffixes = [suffix for suffix in map(str.lower, Path(source.name).suffixes) if suffix not in COMPRESSIONS]
     by_suffix = next((name for name, spec in READERS.items() if suffixes and suffixes[-1] in spec.suffixes), None)
-    if by_suffix in WORKBOOKS and not head.startswith(b"PK"):
-        by_suffix = "xls" if READERS["xls"].recognizes(head, []) else None
+    if by_suffix == "xlsx" and not head.startswith(b"PK"):  # programs also give it to tables of text
+        by_suffix = None
     if by_suffix not in BINARY:
-        refusals.check(head, source.name)
+        refusals.check(head, source.name, source.encoding)
+        if not _is_binary(head):
+            refusals.check_suffix(source.name, head)
     if by_suffix and (by_suffix in BINARY or not _is_binary(head)):
         return by_suffix
     if layout.delimiter and not _is_binary(head):

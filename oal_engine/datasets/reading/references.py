@@ -1,4 +1,4 @@
-"""Read bibliographic references in the formats RIS, PubMed (MEDLINE), Web of Science, EndNote and BibTeX."""
+"""Read bibliographic references in the formats RIS, PubMed (MEDLINE), Web of Science and BibTeX."""
 
 from __future__ import annotations
 
@@ -32,10 +32,6 @@ TAGS = {  # other formats of references: the pattern of a line, and the RIS tag 
             "MH": "KW", "OT": "KW", "LID": "DO", "AID": "DO",
         },
     ),
-    "endnote": (
-        re.compile(r"%(\S) (.*)"),
-        {"0": "M3", "T": "TI", "X": "AB", "A": "AU", "D": "PY", "J": "JO", "K": "KW", "R": "DO", "U": "UR", "M": "AN"},
-    ),
     "wos": (
         re.compile(r"([A-Z][A-Z\d]) (.*)"),
         {"PT": "M3", "TI": "TI", "AB": "AB", "AU": "AU", "PY": "PY", "SO": "JO", "DE": "KW", "DI": "DO", "UT": "AN"},
@@ -50,18 +46,6 @@ BIBTEX_NAMES = {
 BIBTEX_NOTES = ("note", "annote", "annotation")
 LATEX = re.compile(r"[\\{}~]|--|``|''")  # commands, groups and the like; decoding changes nothing else, and is slow
 UNESCAPED_PERCENT = re.compile(r"(?<!\\)%")  # databases write it for a percent sign; LaTeX begins a comment with it
-XML_PATHS = {
-    "title": "titles/title",
-    "abstract": "abstract",
-    "authors": "contributors/authors/author",
-    "year": "dates/year",
-    "journal": "titles/secondary-title",
-    "keywords": "keywords/keyword",
-    "doi": "electronic-resource-num",
-    "url": "urls/related-urls/url",
-    "id": "rec-number",
-}  # column: its path in a record of EndNote
-XML_NOTES = ("notes", "research-notes", "label", "custom1")
 DECISIONS = (
     r"ASReview_(relevant|irrelevant)\b",
     r'=>\s*\\?"(Included|Excluded|Maybe)\\?"',
@@ -78,7 +62,7 @@ def ris(source: Source) -> ParsedFile:
 
 
 def tagged(source: Source, format: str) -> ParsedFile:
-    """Read references from PubMed (medline), EndNote or Web of Science (wos), by translating their tags to RIS."""
+    """Read references from PubMed (medline) or Web of Science (wos), by translating their tags to RIS."""
     pattern, tags = TAGS[format]
     lines, ris_tag, first = list[str](), "", next(iter(tags))
     for line in map(str.rstrip, source.lines()):
@@ -175,26 +159,6 @@ def bibtex(source: Source) -> ParsedFile:
             rows.append((line, BROKEN))
             decisions.append("")
     return _with_decisions(rows, decisions)
-
-
-@foreign
-def endnote_xml(source: Source) -> ParsedFile:
-    """Read references in EndNote XML. A file that declares XML entities is refused."""
-    from defusedxml import ElementTree
-
-    rows, decisions = list[Line](), list[str]()
-    for _, element in ElementTree.iterparse(source.binary):
-        if element.tag == "record":
-            texts = (filter(None, map(_text, element.iterfind(path))) for path in XML_PATHS.values())
-            rows.append((len(rows) + 1, [*map("; ".join, texts)]))
-            decisions.append(_decision(_text(each) for path in XML_NOTES for each in element.iterfind(path)))
-            source.limits.check("items", len(rows), source.name)
-            element.clear()
-    return _with_decisions(rows, decisions)
-
-
-def _text(element: Any) -> str:
-    return " ".join("".join(element.itertext()).split())
 
 
 def _with_decisions(rows: Sequence[Line], decisions: Sequence[str]) -> ParsedFile:

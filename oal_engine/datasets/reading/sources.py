@@ -63,7 +63,7 @@ class NotDecoded(DataError):
 class Layout:
     """The layout of a table or text as set by the user. None: detect it.
 
-    sheet, table, member: which part of a workbook, of a database or web page, or of an archive or folder to read.
+    sheet, member: which part of a workbook, or of an archive or folder, to read.
     each: whether each text file of an archive is one text ("file"), or each of its lines ("line").
     paragraphs: whether each text in a file of lines is a paragraph between blank lines, instead of a line.
     """
@@ -71,7 +71,6 @@ class Layout:
     delimiter: str | None = None
     header: bool | None = None
     sheet: str | None = None
-    table: str | None = None
     member: str | None = None
     each: str | None = None
     paragraphs: bool | None = None

@@ -1,10 +1,10 @@
-"""Read the sheets of workbooks: Excel and OpenDocument."""
+"""Read the sheets of Excel workbooks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, BinaryIO
+from typing import Any
 from zipfile import ZipFile
 
 from ...output.tables import MAX_SHEET_ROWS, unescaped
@@ -14,8 +14,6 @@ from .sources import DataError, Source
 from .tables import to_table
 
 FIRST_ROWS = 100  # in which a sheet must have at least two rows that are not empty
-CELL_BYTES = 64  # size of a cell in memory
-OPEN_TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
 
 
 @foreign
@@ -45,41 +43,6 @@ def xlsx(source: Source) -> ParsedFile:
 
 def _unescaped(cell: Any) -> Any:
     return unescaped(cell) if isinstance(cell, str) else cell
-
-
-@foreign
-def old_or_open(source: Source) -> ParsedFile:
-    """Read a sheet of an OpenDocument or old Excel workbook, chosen as in `xlsx`."""
-    from python_calamine import SheetVisibleEnum, load_workbook
-
-    binary, packed = source.whole()
-    binary.seek(0)
-    if binary.read(2) == b"PK":
-        _check_repeated(source, binary, packed)
-    binary.seek(0)
-    workbook = load_workbook(binary)
-    visible = [each.name for each in workbook.sheets_metadata if each.visible == SheetVisibleEnum.Visible]
-    first = {name: islice(workbook.get_sheet_by_name(name).iter_rows(), FIRST_ROWS) for name in visible}
-    name, doubts = _chosen(source, workbook.sheet_names, first)
-    return _table(source, name, enumerate(workbook.get_sheet_by_name(name).iter_rows(), 1), doubts)
-
-
-def _check_repeated(source: Source, binary: BinaryIO, packed: int) -> None:
-    """Raise DataError if the cells of an OpenDocument workbook, counting repeated ones, exceed the limits."""
-    from defusedxml import ElementTree
-
-    with ZipFile(binary) as archive:
-        check_unpacked(source, sum(member.file_size for member in archive.infolist()), packed)
-        cells = in_row = 0
-        with archive.open("content.xml") as content:
-            for _, element in ElementTree.iterparse(content):
-                if element.tag == f"{OPEN_TABLE}table-cell" and len(element):
-                    in_row += int(element.get(f"{OPEN_TABLE}number-columns-repeated", 1))
-                elif element.tag == f"{OPEN_TABLE}table-row":
-                    cells += in_row * int(element.get(f"{OPEN_TABLE}number-rows-repeated", 1))
-                    in_row = 0
-                    element.clear()
-                    check_unpacked(source, cells * CELL_BYTES, packed)
 
 
 def _chosen(source: Source, names: Sequence[str], first: Mapping[str, Iterator[Any]]) -> tuple[str, tuple[Doubt, ...]]:
