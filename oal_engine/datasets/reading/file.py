@@ -29,7 +29,8 @@ from .items import (
     with_details,
 )
 from .parsed import BROKEN, Cells, Line, ParsedFile, cell_text, first_rows, is_whole
-from .readers import BINARY, READERS, check_reader, exported, flat_record, live_source, reader_for, record
+from .readers import BINARY, READERS, check_reader, exported, live_source, reader_for
+from .records import flat_record, record
 from .references import with_noted_decisions
 from .sources import SAMPLE_ROWS, DataError, FileOrPath, Opening, Progress, Source, open_source
 
@@ -71,7 +72,8 @@ def parse(
         if words is None and not sample and parsed.detected.get("header") == "yes":
             raise DataError(f"{source.name} has no items below its header.")
         if words is None:
-            raise DataError(f"{source.name} has no items, read as {reader}.")
+            other = "; arrays, and objects over several lines, are read as json (--reader json)"
+            raise DataError(f"{source.name} has no items, read as {reader}{other if reader == 'jsonl' else ''}.")
         if twice := next(filter(None, map(encoded_twice, chain.from_iterable(words.values()))), None):
             parsed = parsed._replace(detected={**parsed.detected, TWICE: " for ".join(twice)})
         yield source, reader, parsed._replace(rows=chain(((line, cells) for line, _, cells in sample), rows)), words

@@ -296,7 +296,7 @@ def _has_few_words(cells: Sequence[str]) -> bool:
 
 
 def _are_unnamed(columns: Collection[str]) -> bool:
-    return all(re.fullmatch(r"c\d+", column) for column in columns)
+    return all(re.fullmatch(rf"c\d+|{SOURCE}", column) for column in columns)
 
 
 def are_lists(cells: Sequence[str]) -> bool:
@@ -398,9 +398,10 @@ def _guess_label(words: Words, rest: list[str], letters: Collection[str], has_te
         called += [column for column in outcomes if len(_label_words(words[column])) == 2]
     if called or len(words) < 2:
         return called[0] if called else None
+    own = [column for column in words if column != SOURCE] or [SOURCE]
     ends = [
         column
-        for column in (next(reversed(words)), next(iter(words)))
+        for column in (own[-1], own[0])
         if column in rest
         and _has_few_words(words[column])
         and not (NO_LABELS.fullmatch(column.casefold()) or LANGUAGES.fullmatch(column.casefold()))

@@ -47,6 +47,7 @@ PAIRS = (
     ("はい", "いいえ"),
     ("예", "아니요"),
 )  # (positive, negative)
+MORE_PAIRS = (("spam", "ham"), ("fake", "real"), ("malignant", "benign"))  # proposed, but never used without asking
 GAPS = {"", "?", "na", "n/a", "#n/a", "nan", "null", "unlabeled", "unlabelled"}  # always "no label"
 WEAK_GAPS = {"-", "--", ".", "none", "unknown", "unsure", "not sure", "maybe", "undecided", "ignore", "skip", "todo"}
 MOST_NUMBERS = 10  # different numbers of a label column, up to which they are listed

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from scipy import sparse
 
+from .conversations import conversation
 from .sources import DataError
 
 T = TypeVar("T", bound=tuple[Any, ...])
@@ -117,14 +118,17 @@ def cell_text(cell: Any) -> str:
         case float():
             return "" if isnan(cell) else str(int(cell)) if cell.is_integer() else str(cell)
         case list() | tuple():
-            return "|".join(map(cell_text, cell))
+            return conversation(cell) or "|".join(map(cell_text, cell))
         case dict():
-            return json.dumps(cell, ensure_ascii=False, default=str)
+            return conversation(cell) or json.dumps(cell, ensure_ascii=False, default=str)
     return str(cell)
 
 
 def text_of(cell: Any) -> str:
-    """Return a cell of a text column as a text: the tokens of a list, real or written as such, are joined."""
+    """Return a cell of a text column as a text: the turns of a conversation or the tokens of a list, real or written as
+    such, are joined."""
+    if isinstance(cell, str) and (turns := conversation(cell)):
+        return turns
     tokens = cell if isinstance(cell, list | tuple) else _tokens(cell) if isinstance(cell, str) else None
     if tokens is None or not all(isinstance(token, str) for token in tokens):
         return cell_text(cell)

@@ -12,11 +12,10 @@ from scipy import sparse
 from .columns import Columns
 from .file import read
 from .items import Items
-from .labels import PAIRS, gaps_among, plain
+from .labels import MORE_PAIRS, PAIRS, gaps_among, plain
 from .parsed import Doubt, cell_text, name_list
 from .sources import SAMPLE_ROWS, FileOrPath
 
-MORE_PAIRS = (("spam", "ham"), ("fake", "real"), ("malignant", "benign"))  # proposed, but never used without asking
 NEGATIONS = ("non", "not", "no", "un", "ir", "in", "dis")  # before a word that is positive
 SHOWN_NUMBERS = 12  # how many numbers of an item are shown
 

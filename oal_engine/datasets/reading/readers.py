@@ -6,10 +6,8 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from functools import partial
 from itertools import chain, groupby, islice
-from json import JSONDecodeError, JSONDecoder
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 
@@ -20,9 +18,7 @@ from ...output.tables import FEATURES, numbers_of
 from . import archives, delimited, foreign, references, refusals, workbooks
 from .delimited import looks_delimited
 from .foreign import vectors_of
-from .guesses import TEXT_NAMES
-from .parsed import BROKEN, Cells, Doubt, Line, ParsedFile, cell_text, first_rows, is_whole, name_list
-from .records import annotated, flat_record, record
+from .parsed import BROKEN, Cells, Doubt, Line, ParsedFile, cell_text, first_rows
 from .sources import (
     CHUNK_LINES,
     COMPRESSIONS,
@@ -34,7 +30,6 @@ from .sources import (
     text_of,
     unmistakable_encoding,
 )
-from .tables import to_table
 
 OHSUMED = {
     ".I": "sequence",
@@ -47,8 +42,6 @@ OHSUMED = {
     ".A": "authors",
 }  # tag: column
 ENOUGH_BLOCKS, PARAGRAPH_LINES = 3, 20  # fewest blocks, and their largest mean length, for texts to be paragraphs
-ARCHIVED_TWEETS = re.compile(r"\s*window\.YTD\.\w+\.part\d+ *= *")  # before the array in an archive of X or Twitter
-ITEMS = ("data", "items", "records", "results", "rows", "documents", "examples")  # keys of a JSON object around items
 
 
 def live_source(binary: BinaryIO, opening: Opening) -> tuple[str, Source]:
@@ -69,128 +62,6 @@ def live_source(binary: BinaryIO, opening: Opening) -> tuple[str, Source]:
 
 
 # ---- Readers: from a source to a parsed file
-
-
-def _jsonl(source: Source) -> ParsedFile:
-    lines = ((number, line) for number, line in enumerate(source.lines(), 1) if not line.isspace())
-    sample = first_rows(lines, source.ahead)
-    return _objects(source, ((number, record(line)) for number, line in chain(sample, lines)), len(sample))
-
-
-def _objects(source: Source, objects: Iterator[tuple[int, dict[str, Any] | None]], ahead: int) -> ParsedFile:
-    """Turn JSON objects into a table whose columns are the keys of the first `ahead` objects."""
-    columns: dict[str, None] = {}
-    sample = list(islice(objects, ahead))
-    for _, values in sample:
-        columns |= dict.fromkeys(filter(is_whole, flat_record(values or {})))
-        source.limits.check("columns", len(columns), source.name)
-    return ParsedFile(
-        list(columns),
-        (
-            (number, BROKEN if values is None else [*map(flat_record(values).get, columns)])
-            for number, values in chain(sample, objects)
-        ),
-    )
-
-
-@foreign.foreign
-def _json(source: Source) -> ParsedFile:
-    """Parse a JSON array of objects, rows or texts; an object of columns; an object around an array; or JSON lines."""
-    text = ARCHIVED_TWEETS.sub("", source.text(), count=1)
-    start = len(text) - len(text.lstrip())
-    if text[start : start + 1] == "[":
-        return _array(source, _elements(text, start + 1))
-    value, end = JSONDecoder().raw_decode(text, start)
-    if not isinstance(value, dict):
-        raise DataError(f"{source.name} must hold an array or an object. Got {str(value)[:60]!r}.")
-    if text[end:].strip():
-        lines = ((number, record(line)) for number, line in enumerate(text.splitlines(), 1) if line.strip())
-        return _objects(source, lines, source.ahead)
-    if {"features", "rows"} <= {*value}:  # rows from the data set server of Hugging Face
-        return _hugging_face(source, value)
-    if set(value) >= {"columns", "data"}:  # the "split" layout of pandas
-        rows = ([*map(cell_text, row)] if isinstance(row, list) else BROKEN for row in value["data"])
-        header = [*map(cell_text, value["columns"])]
-        layout = replace(source.layout, header=True)
-        return to_table(source._replace(layout=layout), chain([(1, header)], enumerate(rows, 1)), {})
-    if value and all(isinstance(each, list) and each and isinstance(each[0], dict) for each in value.values()):
-        parts = ((part, each) for part, items in value.items() for each in items)
-        return _array(source, (each | {"source": part} if isinstance(each, dict) else each for part, each in parts))
-    wrapped = next((value[name] for name in ITEMS if isinstance(value.get(name), list)), None)
-    if wrapped is None:
-        wrapped = _only_items(value)
-    if wrapped is not None and (
-        not all(isinstance(each, list) for each in value.values()) or isinstance((wrapped or [0])[0], dict)
-    ):
-        return _array(source, iter(wrapped))
-    inner = [*value.values()]
-    if all(isinstance(each, dict) for each in inner) and len(inner) > len(inner[0]):  # the "index" layout of pandas
-        return _array(source, iter(inner))
-    if any(isinstance(cell, str) and re.fullmatch(TEXT_NAMES, name.casefold()) for name, cell in value.items()):
-        return _array(source, iter([value]))  # a document in a file of its own
-    columns = {name: list(cells.values()) if isinstance(cells, dict) else cells for name, cells in value.items()}
-    lengths = {len(cells) if isinstance(cells, list) else -1 for cells in columns.values()}
-    if len(lengths) != 1 or -1 in lengths:
-        raise DataError(
-            f"{source.name} is one JSON object, whose values must be columns of one length, or an array of items "
-            f"called {', '.join(ITEMS)}. It has {name_list(value) or 'nothing'}."
-        )
-    return ParsedFile(list(columns), enumerate(map(list, zip(*columns.values())), 1))
-
-
-def _only_items(value: dict[str, Any]) -> list[Any] | None:
-    """Return the longest array in an object if it holds objects, such as the messages of a chat; else None."""
-    arrays = sorted((cells for cells in value.values() if isinstance(cells, list)), key=len, reverse=True)
-    if not arrays or not arrays[0] or (len(arrays) > 1 and len(arrays[0]) == len(arrays[1])):
-        return None
-    return arrays[0] if isinstance(arrays[0][0], dict) else None
-
-
-def _hugging_face(source: Source, value: dict[str, Any]) -> ParsedFile:
-    """Turn rows from the data set server of Hugging Face into a table. Class names replace class numbers."""
-    classes = {each["name"]: foreign.class_names(each["type"]) for each in value["features"]}
-    rows = (
-        {name: foreign.named_class(cell, classes.get(name, ())) for name, cell in each["row"].items()}
-        for each in value["rows"]
-    )
-    return _objects(source, enumerate(rows, 1), source.ahead)
-
-
-def _elements(text: str, at: int) -> Iterator[Any]:
-    """Yield the elements of a JSON array. Raise JSONDecodeError if it is cut off. at: index after its first bracket."""
-    decoder = JSONDecoder()
-
-    def skip(at: int) -> int:
-        while text[at : at + 1].isspace():
-            at += 1
-        return at
-
-    at = skip(at)
-    while text[at : at + 1] != "]":
-        value, at = decoder.raw_decode(text, at)
-        yield value
-        at = skip(at)
-        if text[at : at + 1] not in (",", "]"):
-            raise JSONDecodeError("the array is cut or not separated by commas", text, at)
-        at = skip(at + (text[at] == ","))
-    if text[at + 1 :].strip():
-        raise JSONDecodeError("more than one array", text, at)
-
-
-def _array(source: Source, elements: Iterator[Any]) -> ParsedFile:
-    """Turn the elements of an array into a table. The first element tells whether they are objects, rows or texts."""
-    rest = enumerate(elements, 1)
-    first = next(rest, (0, None))
-    numbered = chain([first] if first[0] else [], rest)
-    if annotated(first[1]):
-        return _objects(source, ((number, annotated(each)) for number, each in numbered), source.ahead)
-    if isinstance(first[1], list):
-        cells = ((n, [*map(cell_text, each)] if isinstance(each, list) else BROKEN) for n, each in numbered)
-        return to_table(source, cells, {})
-    if isinstance(first[1], str):
-        return ParsedFile(["text"], ((n, [each] if isinstance(each, str) else BROKEN) for n, each in numbered))
-    objects = ((number, each if isinstance(each, dict) else None) for number, each in numbered)
-    return _objects(source, objects, source.ahead)
 
 
 def _txt(source: Source) -> ParsedFile:
@@ -381,22 +252,9 @@ def _looks_svmlight(lines: list[str]) -> bool:
     return any(":" in line for line in lines) and all(map(pattern.fullmatch, lines))
 
 
-def _looks_jsonl(lines: list[str]) -> bool:
-    """Tell whether lines are JSON objects. A single object of lists or objects does not count: it may hold columns."""
-    records = [each for each in map(record, lines) if each]
-    if len(records) < len(lines):
-        return False
-    return len(records) > 1 or not all(isinstance(each, list | dict) for each in records[0].values())
-
-
 def _looks_tabbed(lines: list[str]) -> bool:
     shorter = [*lines[:1], *(line.removesuffix("\t") for line in lines[1:])]  # Web of Science ends rows with a tab
     return any(looks_delimited(each, delimiter="\t", quoting=csv.QUOTE_NONE) for each in (lines, shorter))
-
-
-def _looks_json(lines: list[str]) -> bool:
-    begin = ARCHIVED_TWEETS.sub("", "".join(lines[:3])).lstrip()
-    return re.match(r'\[\s*[\[{"\]]|\{\s*"', begin) is not None
 
 
 class Reader(NamedTuple):
@@ -432,8 +290,8 @@ READERS: dict[str, Reader] = {
         lambda head, lines: head.startswith(b"PK") and head[2:4] in (b"\3\4", b"\5\6"),
         foreign.foreign(partial(archives.archive, formats=MEMBERS)),
     ),
-    "jsonl": Reader((".jsonl", ".ndjson"), lambda head, lines: _looks_jsonl(lines), _jsonl),
-    "json": Reader((".json",), lambda head, lines: _looks_json(lines), _json),
+    "jsonl": Reader((".jsonl", ".ndjson"), lambda head, lines: json_files.looks_jsonl(lines), json_files.jsonl),
+    "json": Reader((".json",), lambda head, lines: json_files.looks_json(lines), json_files.json),
     "arff": Reader(
         (".arff",), lambda head, lines: any(re.match(r"(?i)@relation\s", each) for each in lines), foreign.arff
     ),
@@ -473,8 +331,10 @@ def reader_for(source: Source, reader: str | None = None) -> str:
         return reader
     suffixes = [suffix for suffix in map(str.lower, Path(source.name).suffixes) if suffix not in COMPRESSIONS]
     by_suffix = next((name for name, spec in READERS.items() if suffixes and suffixes[-1] in spec.suffixes), None)
-    if by_suffix == "xlsx" and not head.startswith(b"PK"):  # programs also give it to tables of text
-        by_suffix = None
+    if by_suffix == "xlsx" and not head.startswith(b"PK"):
+        by_suffix = None  # programs also give this suffix to tables of text
+    if by_suffix == "jsonl" and json_files.SPREAD.match(head):
+        by_suffix = "json"
     if by_suffix not in BINARY:
         refusals.check(head, source.name, source.encoding)
         if not _is_binary(head):

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
+from .conversations import conversation, is_conversation
+
 MAX_DEPTH = 4  # of nested objects whose values become columns
 VERDICTS = {"accept": "yes", "reject": "no", "ignore": ""}  # {answer in Prodigy: label}
 
@@ -22,10 +24,13 @@ def record(line: str) -> dict[str, Any] | None:
 
 def _cells(value: Mapping[str, Any], before: str = "", depth: int = 1) -> Iterator[tuple[str, Any]]:
     """Yield the dotted names and the values of an object and of its nested objects, down to MAX_DEPTH. An object
-    {"choices": [...]}, as Label Studio exports several choices in its short format, is one value: its list."""
+    {"choices": [...]}, as Label Studio exports several choices in its short format, is one value: its list. So is a
+    message with a role."""
     for name, inner in value.items():
         if isinstance(inner, dict) and [*inner] == ["choices"]:
             yield f"{before}{name}", inner["choices"]
+        elif isinstance(inner, dict) and is_conversation([inner], any_roles=False):
+            yield f"{before}{name}", inner
         elif isinstance(inner, dict) and depth < MAX_DEPTH:
             yield from _cells(inner, f"{before}{name}.", depth + 1)
         else:
@@ -34,6 +39,8 @@ def _cells(value: Mapping[str, Any], before: str = "", depth: int = 1) -> Iterat
 
 def flat_record(value: Mapping[str, Any]) -> dict[str, Any]:
     """Flatten a JSON object: nested names become `outer.inner`, and the label of a labeling tool becomes `label`."""
+    if isinstance(value.get("mapping"), dict) and (words := conversation(value)):  # ChatGPT
+        value = {name: cell for name, cell in value.items() if name != "mapping"} | {"conversation": words}
     flat = dict(_cells(value))
     match value:
         case {"annotations": list(annotations), "data": dict()}:  # Label Studio
@@ -55,8 +62,10 @@ def flat_record(value: Mapping[str, Any]) -> dict[str, Any]:
         ]:  # Argilla, as a table
             parts = [name for name in flat if name.partition(".")[0] == questions[0].partition(".")[0]]
             return _without(flat, *parts) | {"label": value[questions[0]] or ""}
-        case {"messages": [*_, {"role": "user", "content": str(text)}, {"role": "assistant", "content": str(word)}]}:
-            return _without(flat, "messages") | {"text": text, "label": word}
+        case {
+            "messages": [*_, {"role": "user", "content": str(text)}, {"role": "assistant", "content": str(word)}]
+        }:  # of OpenAI, to fine-tune a classifier or a chat: see `classifier_columns`
+            return flat | {"text": text, "label": word}
     return flat
 
 

@@ -1,0 +1,150 @@
+"""Turn a list of messages with roles into one text of turns: `user: ...`, then `assistant: ...` on a new line."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
+
+Turn: TypeAlias = tuple[str, str]  # who says it, and what
+KNOWN = ("user", "assistant", "system", "developer", "tool")
+ROLES = {role: role for role in KNOWN} | {
+    "human": "user", "gpt": "assistant", "chatgpt": "assistant", "bot": "assistant", "ai": "assistant",
+    "model": "assistant", "function_call": "assistant", "function": "tool", "observation": "tool",
+}  # fmt: skip
+ROLE_KEYS = ("role", "from", "author", "sender", "speaker", "user", "participant", "type")
+CONTENT_KEYS = ("content", "value", "text", "body", "parts", "utterance")
+INSIDE = ("messages", "conversation", "conversations", "input", "choices", "generations", "output")
+WRITTEN = re.compile(r"""\s*[\[{].{0,300}?["'](role|from|author|sender|speaker|user|type|message)["']\s*:""", re.DOTALL)
+CHATS = re.compile(
+    r"(.*[_ .])?(messages?|conversations?|turns?|dialog(ue)?s?|chats?|utterances?|transcripts?|history)", re.IGNORECASE
+)  # columns whose messages may have any names as roles
+MOST_DEPTH, MOST_CHARACTERS = 4, 10**6  # of objects around messages; of a list that Python has written
+ROLE_CHARACTERS = 60
+
+
+def conversation(cell: Any) -> str:
+    """Return a conversation as one text. Return "" for any other cell.
+
+    cell: a list of messages, an object that holds one, or either of them as JSON or as Python writes it.
+    """
+    return said(turns_of(read(cell)))
+
+
+def said(turns: Iterable[Turn]) -> str:
+    """Join the turns of a conversation, each with its role."""
+    return "\n".join(f"{role}: {words}" for role, words in turns)
+
+
+def read(cell: Any) -> Any:
+    """Parse a cell that is written like a list or an object of messages. Return any other cell as it is."""
+    if not isinstance(cell, str) or not WRITTEN.match(cell):
+        return cell
+    try:
+        return json.loads(cell)
+    except (ValueError, RecursionError):
+        pass
+    try:  # NumPy writes no commas between the messages
+        return ast.literal_eval(re.sub(r"\}\s*\n\s*\{", "}, {", cell[:MOST_CHARACTERS].strip()))
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
+        return cell
+
+
+def is_conversation(value: Any, any_roles: bool = True) -> bool:
+    """Tell whether a value is a conversation. any_roles: the roles may also be names of persons."""
+    turns = turns_of(value)
+    return bool(turns) and (any_roles or any(role in KNOWN for role, _ in turns))
+
+
+def turns_of(value: Any, depth: int = 1) -> list[Turn]:
+    """Return the turns of a conversation, [] if a value is none."""
+    if isinstance(value, list | tuple) and value and isinstance(value[0], Mapping):
+        turns = [_turn(each) for each in value if not _is_silent(each)]
+        return [turn for turn in turns if turn and turn[1]] if all(turns) else []
+    if not isinstance(value, Mapping) or depth > MOST_DEPTH:
+        return []
+    if isinstance(nodes := value.get("mapping"), Mapping):
+        return turns_of(_branch(nodes, value.get("current_node")))
+    inner = [turn for key in INSIDE for turn in turns_of(value.get(key), depth + 1)]
+    turn = _turn(value)
+    return inner or ([turn] if turn and turn[0] in KNOWN else [])
+
+
+def _is_silent(message: Any) -> bool:
+    """Tell whether an element of a list says nothing, such as a root without a message, or the reasoning of a model."""
+    root = isinstance(message, Mapping) and message.get("message", "") is None
+    return root or (isinstance(message, Mapping) and message.get("type") == "reasoning")
+
+
+def _branch(nodes: Mapping[str, Any], last: Any) -> list[Any]:
+    """Return the nodes of an export of ChatGPT from the first to the last one of the branch that was shown."""
+    if last not in nodes:
+        last = next((name for name, node in reversed(nodes.items()) if not node.get("children")), None)
+    branch = list[Any]()
+    while last in nodes and len(branch) < len(nodes):
+        branch.append(nodes[last])
+        last = nodes[last].get("parent")
+    return branch[::-1]
+
+
+def _turn(message: Any) -> Turn | None:
+    """Return a message with its role, or None if a value is no message."""
+    if isinstance(message, Mapping) and isinstance(message.get("message"), Mapping):
+        message = message["message"]
+    if not isinstance(message, Mapping):
+        return None
+    match message:  # LangChain wraps its messages
+        case {"id": [*_, str(kind)], "kwargs": Mapping() as inner}:
+            message = {"role": kind.removesuffix("Message"), **inner}
+        case {"type": str(kind), "data": Mapping() as inner}:
+            message = {"role": kind, **inner}
+    role = next(filter(None, (_role(key, message.get(key)) for key in ROLE_KEYS)), None)
+    said = [*(_words(message[key]) for key in CONTENT_KEYS if key in message)][:1]
+    calls = message.get("tool_calls") or [message[key] for key in ("function_call",) if message.get(key)]
+    said += map(_call, calls if isinstance(calls, list) else [])
+    if message.get("type") == "function_call":
+        said.append(_call(message))
+    if role is None or not said:
+        return None
+    name = message.get("name")
+    return f"{role} {name}" if role == "tool" and name else role, "\n".join(filter(None, said))
+
+
+def _role(key: str, value: Any) -> str | None:
+    if isinstance(value, Mapping):
+        value = value.get("role") or value.get("name")
+    word = value.strip() if isinstance(value, str) else ""
+    if known := ROLES.get(word.casefold()):
+        return known
+    is_name = key != "type" and len(word.splitlines()) == 1 and len(word) <= ROLE_CHARACTERS
+    return word if is_name else None
+
+
+def _words(content: Any) -> str:
+    """Return the words of a message, which may consist of parts."""
+    match content:
+        case None:
+            return ""
+        case str():
+            return content
+        case list() | tuple():
+            return "\n".join(filter(None, map(_words, content)))
+        case {"type": "tool_use"}:
+            return _call(content)
+        case {"text": inner} | {"parts": inner} | {"content": inner} | {"value": inner}:
+            return _words(inner)
+        case {"type": str(kind)} | {"content_type": str(kind)}:
+            return f"[{kind}]"
+    return json.dumps(content, ensure_ascii=False, default=str)
+
+
+def _call(call: Any) -> str:
+    """Return the call of a tool with its name."""
+    function = call.get("function", call) if isinstance(call, Mapping) else call
+    if not isinstance(function, Mapping):
+        return f"[calls {call}]"
+    given = next((function[key] for key in ("arguments", "args", "input") if key in function), "")
+    words = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, default=str)
+    return f"[calls {function.get('name')}({words})]"

@@ -1,0 +1,335 @@
+"""Read JSON: lines, arrays and objects. One rule finds the items: walk down while there is one list of objects, pairs
+or strings. The keys of several such lists, such as train and test, or spam and ham, become a column."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain, islice
+from json import JSONDecodeError, JSONDecoder
+from typing import Any, TypeAlias
+
+from ...output.tables import LABEL
+from . import foreign
+from .codings import MAX_WORDS
+from .conversations import CHATS, is_conversation
+from .guesses import LABEL_NAMES, PARTS, SOURCE, TEXT_NAMES
+from .labels import MORE_PAIRS, PAIRS, plain
+from .names import kind_of_name
+from .parsed import BROKEN, Doubt, ParsedFile, cell_text, is_whole, name_list
+from .records import annotated, flat_record, record
+from .sources import SAMPLE_ROWS, DataError, Source
+from .tables import to_table
+
+Objects: TypeAlias = Iterator[tuple[int, dict[str, Any] | None]]  # each with its number; None: a broken one
+ARCHIVED_TWEETS = re.compile(r"\s*window\.YTD\.\w+\.part\d+ *= *")  # before the array in an archive of X or Twitter
+SPREAD = re.compile(rb"(\xef\xbb\xbf)?\s*(\[|\{\s*[\r\n])")  # begins an array, or an object over several lines
+ITEMS = ("data", "items", "records", "results", "rows", "documents", "examples")  # keys of a JSON object around items
+NO_TEXTS = re.compile(r"(.*[_ .])?(titles?|names?|headings?|topics?|urls?|links?|ids?|dates?|authors?)")
+LATE_COLUMNS, SHAPES = 200, 10_000  # keys after the first objects that become columns; forms of objects that are known
+PROSE_WORDS = 4  # mean number of words of a text
+
+
+def looks_jsonl(lines: list[str]) -> bool:
+    """Tell whether lines are JSON objects. A single object of lists or objects does not count: it may hold columns."""
+    records = [each for each in map(record, lines) if each]
+    if len(records) < len(lines):
+        return False
+    return len(records) > 1 or not all(isinstance(each, list | dict) for each in records[0].values())
+
+
+def looks_json(lines: list[str]) -> bool:
+    """Tell whether lines begin a JSON array or object."""
+    begin = ARCHIVED_TWEETS.sub("", "".join(lines[:3])).lstrip()
+    return re.match(r'\[\s*[\[{"\]]|\{\s*"', begin) is not None
+
+
+def jsonl(source: Source) -> ParsedFile:
+    """Parse lines that are JSON objects."""
+    if source.ahead == 1 or not source.binary.seekable():  # a pipe
+        lines = _records(source)
+        first = [*islice(lines, source.ahead)]
+        return _rows(_columns(source, iter(first)), chain(first, lines))
+    columns = _columns(source, _records(source._replace(tick=lambda: None)))
+    source.binary.seek(0)
+    return _rows(columns, _records(source))
+
+
+def _records(source: Source) -> Objects:
+    return ((number, record(line)) for number, line in enumerate(source.lines(), 1) if not line.isspace())
+
+
+def _columns(source: Source, objects: Objects) -> list[str]:
+    """Return the keys of the first objects, and the first of those that come later."""
+    columns, late, known = dict[str, None](), dict[str, None](), set[Any]()
+    for place, (_, values) in enumerate(objects):
+        if (shape := _shape(values or {})) in known:
+            continue
+        if len(known) < SHAPES:
+            known.add(shape)
+        keys = dict.fromkeys(filter(is_whole, flat_record(values or {})))
+        if place < source.ahead:
+            columns |= keys
+            source.limits.check("columns", len(columns), source.name)
+        elif len(late) < LATE_COLUMNS:
+            late |= keys
+    return [*columns | dict.fromkeys(islice((key for key in late if key not in columns), LATE_COLUMNS))]
+
+
+def _shape(value: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the keys of an object and of the objects in it."""
+    return tuple((key, _shape(inner)) if isinstance(inner, dict) else key for key, inner in value.items())
+
+
+def _rows(columns: list[str], objects: Objects) -> ParsedFile:
+    return ParsedFile(
+        columns,
+        (
+            (number, BROKEN if values is None else [*map(flat_record(values).get, columns)])
+            for number, values in objects
+        ),
+    )
+
+
+@foreign.foreign
+def json(source: Source) -> ParsedFile:
+    """Parse a JSON array of objects, rows or texts; objects around such arrays; an object of columns; or several values
+    after one another, such as JSON lines."""
+    text = ARCHIVED_TWEETS.sub("", source.text(), count=1)
+    start = len(text) - len(text.lstrip())
+    line, _, rest = text[start:].partition("\n")
+    if rest.lstrip()[:1] in ("[", "{") and _loaded(line) is not None:
+        lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+        return _array(source, lambda: ((number, _loaded(line)) for number, line in lines))
+    if text[start : start + 1] == "[":
+        return _array(source, lambda: enumerate(_elements(text, start + 1), 1))
+    value, end = JSONDecoder().raw_decode(text, start)
+    if not text[end:].strip():
+        return _walk(source, value)
+    values = [value, *_values(text, end)]
+    return _array(source, lambda: enumerate(values, 1))
+
+
+def _loaded(line: str) -> Any:
+    """Parse a line as a JSON array or object. Return None if it is neither."""
+    try:
+        value = JSONDecoder().decode(line)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, list | dict) else None
+
+
+def _values(text: str, at: int) -> Iterator[Any]:
+    """Yield the JSON values that follow one another in a text."""
+    while rest := re.compile(r"[\s,]*(?=\S)").match(text, at):
+        value, at = JSONDecoder().raw_decode(text, rest.end())
+        yield value
+
+
+def _elements(text: str, at: int) -> Iterator[Any]:
+    """Yield the elements of a JSON array. Raise JSONDecodeError if it is cut off. at: index after its first bracket."""
+    decoder = JSONDecoder()
+
+    def skip(at: int) -> int:
+        while text[at : at + 1].isspace():
+            at += 1
+        return at
+
+    at = skip(at)
+    while text[at : at + 1] != "]":
+        value, at = decoder.raw_decode(text, at)
+        yield value
+        at = skip(at)
+        if text[at : at + 1] not in (",", "]"):
+            raise JSONDecodeError("the array is cut or not separated by commas", text, at)
+        at = skip(at + (text[at] == ","))
+    if text[at + 1 :].strip():
+        raise JSONDecodeError("more than one array", text, at)
+
+
+def _array(source: Source, numbered: Callable[[], Iterator[tuple[int, Any]]]) -> ParsedFile:
+    """Turn the elements of an array into a table. The first element tells whether they are objects, rows or texts."""
+    _, first = next(numbered(), (0, None))
+    if isinstance(first, str):
+        return ParsedFile(["text"], ((n, [each] if isinstance(each, str) else BROKEN) for n, each in numbered()))
+    if isinstance(first, list) and is_conversation(first):
+        return ParsedFile(["conversation"], ((n, [each]) for n, each in numbered()))
+    if isinstance(first, list) and not annotated(first):
+        cells = ((n, [*map(cell_text, each)] if isinstance(each, list) else BROKEN) for n, each in numbered())
+        return to_table(source, cells, {})
+
+    def objects() -> Objects:
+        pairs = ((number, annotated(each) or each) for number, each in numbered())
+        return ((number, each if isinstance(each, dict) else None) for number, each in pairs)
+
+    inner = _inner_list([values for _, values in islice(objects(), SAMPLE_ROWS) if values])
+    if inner is None:
+        return _rows(_columns(source, objects()), objects())
+    return _array(source, lambda: enumerate(_unfolded(objects(), inner), 1))
+
+
+def _inner_list(objects: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return the key of the one list of objects with texts that objects without a text of their own hold."""
+    kinds = {key: [inner for each in objects if _kind(inner := each.get(key), key) is dict] for key in _keys(objects)}
+    keys = [key for key, lists in kinds.items() if 2 * len(lists) > len(objects)]
+    if len(keys) != 1 or _has_text([{**each, keys[0]: None} for each in objects]):
+        return None
+    return keys[0] if _has_text([inner[0] for inner in kinds[keys[0]]]) else None
+
+
+def _keys(objects: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [*dict.fromkeys(chain.from_iterable(objects))]
+
+
+def _has_text(objects: Sequence[Mapping[str, Any]]) -> bool:
+    """Tell whether objects hold a text, that is more than a title or a name."""
+    strings: dict[str, list[str]] = {}
+    for each in objects:
+        for key, cell in flat_record(each).items():
+            if isinstance(cell, str) and not NO_TEXTS.fullmatch(key.casefold()):
+                strings.setdefault(key, []).append(cell)
+    return any(re.fullmatch(TEXT_NAMES, key.casefold()) or _are_prose(texts) for key, texts in strings.items())
+
+
+def _are_prose(texts: Sequence[str]) -> bool:
+    return sum(len(text.split()) for text in texts) >= PROSE_WORDS * len(texts)
+
+
+def _unfolded(objects: Objects, key: str) -> Iterator[dict[str, Any] | None]:
+    """Yield the objects in a list of each object, with the other values of the outer one."""
+    for _, values in objects:
+        outer = {name: each for name, each in (values or {}).items() if name != key}
+        yield from (outer | each if isinstance(each, dict) else None for each in (values or {}).get(key) or ())
+
+
+def _kind(value: Any, key: str = "") -> type | None:
+    """Return whether a value is a list of objects (dict), of rows (list) or of texts (str); else None. A conversation
+    is a value of its own."""
+    if not isinstance(value, list) or not value or is_conversation(value, CHATS.fullmatch(key) is not None):
+        return None
+    kinds = {type(each) for each in value[:SAMPLE_ROWS]}
+    return kinds.pop() if len(kinds) == 1 and kinds <= {dict, list, str} else None
+
+
+def _walk(source: Source, value: Any) -> ParsedFile:
+    """Find the items in a JSON value, and turn them into a table."""
+    if isinstance(value, list):
+        return _array(source, lambda: enumerate(value, 1))
+    if not isinstance(value, dict):
+        raise DataError(f"{source.name} must hold an array or an object. Got {str(value)[:60]!r}.")
+    if {"features", "rows"} <= {*value}:  # rows from the data set server of Hugging Face
+        return _hugging_face(source, value)
+    if {"columns", "data"} <= {*value}:  # the "split" layout of pandas
+        rows = ([*map(cell_text, row)] if isinstance(row, list) else BROKEN for row in value["data"])
+        header = [*map(cell_text, value["columns"])]
+        layout = replace(source.layout, header=True)
+        return to_table(source._replace(layout=layout), chain([(1, header)], enumerate(rows, 1)), {})
+    if is_conversation(value, any_roles=False):
+        return _walk(source, [value])
+    parts = {key: inner for key, inner in value.items() if inner not in ([], {}, None)}
+    if parts and (table := _of_parts(source, parts)):
+        return table
+    wrapped = next((value[name] for name in ITEMS if isinstance(value.get(name), list)), None)
+    if wrapped is None:
+        wrapped = _only_objects(value)
+    inner = [*value.values()]
+    if wrapped is not None and (not all(isinstance(each, list) for each in inner) or _kind(wrapped) is dict):
+        return _walk(source, wrapped)
+    objects = [each for each in inner if isinstance(each, dict)]
+    if len(objects) == len(inner) > len(inner[0]):  # the "index" layout of pandas
+        return _walk(source, inner)
+    if any(isinstance(cell, str) and re.fullmatch(TEXT_NAMES, name.casefold()) for name, cell in value.items()):
+        return _walk(source, [value])  # a document in a file of its own
+    holders = [each for each in objects if _holds_items(each)]
+    if len(holders) == 1 and not (len(objects) > 1 and len({tuple(each) for each in objects}) == 1):
+        return _walk(source, holders[0])
+    columns = {name: list(cells.values()) if isinstance(cells, dict) else cells for name, cells in value.items()}
+    lengths = {len(cells) if isinstance(cells, list) else -1 for cells in columns.values()}
+    if len(lengths) == 1 and -1 not in lengths:
+        return ParsedFile(list(columns), enumerate(map(list, zip(*columns.values())), 1))
+    lists = [each for each in inner if _kind(each)]
+    if len(lists) == 1:
+        return _walk(source, lists[0])
+    if len(inner) > 1 and all(isinstance(each, str) for each in inner) and _are_prose(inner):
+        return ParsedFile(["id", "text"], enumerate(map(list, value.items()), 1))
+    raise DataError(
+        f"{source.name} is one JSON object in which no items are found: it must hold one array of them, which may be "
+        f"called {', '.join(ITEMS)}, or columns of one length. It has {name_list(value) or 'nothing'}."
+    )
+
+
+def _holds_items(value: Mapping[str, Any]) -> bool:
+    """Tell whether an object holds a list of objects or rows, or an object that does."""
+    return any(_holds_items(each) if isinstance(each, dict) else _kind(each) in (dict, list) for each in value.values())
+
+
+def _only_objects(value: Mapping[str, Any]) -> list[Any] | None:
+    """Return the longest list of objects in an object, such as the messages of a chat. Return None if two are so."""
+    lists = sorted((each for each in value.values() if _kind(each) is dict), key=len, reverse=True)
+    return None if not lists or (len(lists) > 1 and len(lists[0]) == len(lists[1])) else lists[0]
+
+
+def _of_parts(source: Source, parts: dict[str, Any]) -> ParsedFile | None:
+    """Turn an object whose values all are lists of objects, of rows or of texts into one table, in which the keys are a
+    column. Return None for another object, and for one of columns."""
+    kinds = {_kind(part) for part in parts.values()}
+    if len(kinds) != 1:
+        return None
+    names = [key for key, part in parts.items() for _ in part or ()]
+    column = LABEL if _are_classes(parts) else SOURCE
+    if kinds == {dict}:
+        keys = [tuple(part[0]) for part in parts.values()]
+        if len({*keys}) > 1 or any(LABEL_NAMES[0].fullmatch(key.casefold()) for key in keys[0]):
+            column = SOURCE
+        return _walk(source, [each | {column: name} for each, name in zip(_joined(parts), names)])
+    if kinds == {list} and all(" " in cell_text(part[0]) for part in parts.values()):
+        cells = ((number, [*map(cell_text, each)]) for number, each in enumerate(_joined(parts), 1))
+        table = to_table(source, cells, {})
+        rows = ((line, cells if isinstance(cells, str) else [*cells, names[line - 1]]) for line, cells in table.rows)
+        return table._replace(columns=[*table.columns, column], rows=rows) if len(parts) > 1 else table
+    return _of_lists(source, parts, names, column) if kinds == {str} and len(parts) > 1 else None
+
+
+def _joined(parts: Mapping[str, list[Any]]) -> Iterator[Any]:
+    return chain.from_iterable(parts.values())
+
+
+def _are_classes(parts: Mapping[str, Any]) -> bool:
+    """Tell whether the keys of lists could be classes, unlike train and test."""
+    return 1 < len(parts) <= MAX_WORDS and not any(PARTS.match(key.casefold()) for key in parts)
+
+
+def _of_lists(source: Source, lists: dict[str, list[str]], names: list[str], column: str) -> ParsedFile | None:
+    """Turn lists of texts into a table: of two columns, the texts and the keys of their lists; or of one column each.
+    If this cannot be told, it is asked whether the keys are a header. Return None if they are one beyond doubt."""
+    is_header, doubts = source.layout.header, tuple[Doubt, ...]()
+    lengths, pairs = {*map(len, lists.values())}, [{*pair} for pair in (*PAIRS, *MORE_PAIRS)]
+    if is_header is None and len(lengths) == 1 and column == LABEL and {*map(plain, lists)} not in pairs:
+        if any(_names_a_column(key, texts) for key, texts in lists.items()):
+            return None
+        question = (
+            f"The keys of {source.name} ({name_list(lists, 4)}) could be columns or labels: say whether they name "
+            "columns (--header) or label their texts (--no-header)."
+        )
+        is_header, doubts = True, (Doubt("header", question, ("--header", "--no-header")),)
+    detected = {"header": "yes" if is_header else "no"}
+    if is_header and len(lengths) == 1:
+        return ParsedFile([*lists], enumerate(map(list, zip(*lists.values())), 1), detected=detected, doubts=doubts)
+    return ParsedFile(["text", column], enumerate(map(list, zip(_joined(lists), names)), 1), detected=detected)
+
+
+def _names_a_column(key: str, texts: Sequence[str]) -> bool:
+    """Tell whether a key is the name of a column that holds these texts, or the texts are categories."""
+    kind, are_categories = kind_of_name(key), len(texts) > 2 and 2 * len({*texts}) <= len(texts)
+    return are_categories or kind == "text" or (kind is not None and not _are_prose(texts))
+
+
+def _hugging_face(source: Source, value: dict[str, Any]) -> ParsedFile:
+    """Turn rows from the data set server of Hugging Face into a table. Class names replace class numbers."""
+    classes = {each["name"]: foreign.class_names(each["type"]) for each in value["features"]}
+    rows = (
+        {name: foreign.named_class(cell, classes.get(name, ())) for name, cell in each["row"].items()}
+        for each in value["rows"]
+    )
+    return _walk(source, [*rows])
