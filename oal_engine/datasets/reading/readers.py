@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from ...output.tables import FEATURES, numbers_of
-from . import archives, delimited, foreign, references, refusals, workbooks
+from . import archives, delimited, foreign, json_files, references, refusals, workbooks
 from .delimited import looks_delimited
 from .foreign import vectors_of
 from .parsed import BROKEN, Cells, Doubt, Line, ParsedFile, cell_text, first_rows
