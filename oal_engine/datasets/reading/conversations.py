@@ -58,6 +58,12 @@ def is_conversation(value: Any, any_roles: bool = True) -> bool:
     return bool(turns) and (any_roles or any(role in KNOWN for role, _ in turns))
 
 
+def is_message(value: Any) -> bool:
+    """Tell whether a value is a single message with a known role."""
+    turn = _turn(value)
+    return turn is not None and turn[0] in KNOWN
+
+
 def turns_of(value: Any, depth: int = 1) -> list[Turn]:
     """Return the turns of a conversation, [] if a value is none."""
     if isinstance(value, list | tuple) and value and isinstance(value[0], Mapping):
@@ -68,8 +74,7 @@ def turns_of(value: Any, depth: int = 1) -> list[Turn]:
     if isinstance(nodes := value.get("mapping"), Mapping):
         return turns_of(_branch(nodes, value.get("current_node")))
     inner = [turn for key in INSIDE for turn in turns_of(value.get(key), depth + 1)]
-    turn = _turn(value)
-    return inner or ([turn] if turn and turn[0] in KNOWN else [])
+    return inner or [turn for turn in [_turn(value)] if turn and turn[0] in KNOWN]
 
 
 def _is_silent(message: Any) -> bool:

@@ -18,16 +18,19 @@ from .guesses import LABEL_NAMES, PARTS, SOURCE, TEXT_NAMES
 from .labels import MORE_PAIRS, PAIRS, plain
 from .names import kind_of_name
 from .parsed import BROKEN, Doubt, ParsedFile, cell_text, is_whole, name_list
-from .records import annotated, flat_record, record
+from .records import annotated, flat_record, record, with_reply
 from .sources import SAMPLE_ROWS, DataError, Source
 from .tables import to_table
 
+Flatten: TypeAlias = Callable[[Mapping[str, Any]], dict[str, Any]]
 Objects: TypeAlias = Iterator[tuple[int, dict[str, Any] | None]]  # each with its number; None: a broken one
 ARCHIVED_TWEETS = re.compile(r"\s*window\.YTD\.\w+\.part\d+ *= *")  # before the array in an archive of X or Twitter
 SPREAD = re.compile(rb"(\xef\xbb\xbf)?\s*(\[|\{\s*[\r\n])")  # begins an array, or an object over several lines
+VALUE = re.compile(r"[\s,]*(?=\S)")  # between two values that follow one another
 ITEMS = ("data", "items", "records", "results", "rows", "documents", "examples")  # keys of a JSON object around items
 NO_TEXTS = re.compile(r"(.*[_ .])?(titles?|names?|headings?|topics?|urls?|links?|ids?|dates?|authors?)")
 LATE_COLUMNS, SHAPES = 200, 10_000  # keys after the first objects that become columns; forms of objects that are known
+FIRST_OBJECTS, REPLY_CHARACTERS = 100, 60  # that tell whether replies are labels; of such a reply
 PROSE_WORDS = 4  # mean number of words of a text
 
 
@@ -47,34 +50,42 @@ def looks_json(lines: list[str]) -> bool:
 
 def jsonl(source: Source) -> ParsedFile:
     """Parse lines that are JSON objects."""
-    if source.ahead == 1 or not source.binary.seekable():  # a pipe
+    if source.ahead == 1 or not source.binary.seekable():  # a pipe, whose rows are yielded as they arrive
         lines = _records(source)
         first = [*islice(lines, source.ahead)]
-        return _rows(_columns(source, iter(first)), chain(first, lines))
-    columns = _columns(source, _records(source._replace(tick=lambda: None)))
+        return _rows(*_columns(source, iter(first)), chain(first, lines))
+    columns, flatten = _columns(source, _records(source._replace(tick=lambda: None)))
     source.binary.seek(0)
-    return _rows(columns, _records(source))
+    return _rows(columns, flatten, _records(source))
 
 
 def _records(source: Source) -> Objects:
     return ((number, record(line)) for number, line in enumerate(source.lines(), 1) if not line.isspace())
 
 
-def _columns(source: Source, objects: Objects) -> list[str]:
-    """Return the keys of the first objects, and the first of those that come later."""
+def _rows(columns: list[str], flatten: Flatten, objects: Objects) -> ParsedFile:
+    rows = ((n, BROKEN if values is None else [*map(flatten(values).get, columns)]) for n, values in objects)
+    return ParsedFile(columns, rows)
+
+
+def _columns(source: Source, objects: Objects) -> tuple[list[str], Flatten]:
+    """Return the columns of a table of objects, and the function that flattens an object to its cells. The columns are
+    the keys of the first objects, and some of those that come later."""
+    first = [*islice(objects, FIRST_OBJECTS)]
+    flatten = with_reply if _have_replies([values for _, values in first if values]) else flat_record
     columns, late, known = dict[str, None](), dict[str, None](), set[Any]()
-    for place, (_, values) in enumerate(objects):
+    for place, (_, values) in enumerate(chain(first, objects)):
         if (shape := _shape(values or {})) in known:
             continue
         if len(known) < SHAPES:
             known.add(shape)
-        keys = dict.fromkeys(filter(is_whole, flat_record(values or {})))
+        keys = dict.fromkeys(filter(is_whole, flatten(values or {})))
         if place < source.ahead:
             columns |= keys
             source.limits.check("columns", len(columns), source.name)
         elif len(late) < LATE_COLUMNS:
             late |= keys
-    return [*columns | dict.fromkeys(islice((key for key in late if key not in columns), LATE_COLUMNS))]
+    return [*columns, *islice((key for key in late if key not in columns), LATE_COLUMNS)], flatten
 
 
 def _shape(value: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -82,14 +93,12 @@ def _shape(value: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple((key, _shape(inner)) if isinstance(inner, dict) else key for key, inner in value.items())
 
 
-def _rows(columns: list[str], objects: Objects) -> ParsedFile:
-    return ParsedFile(
-        columns,
-        (
-            (number, BROKEN if values is None else [*map(flat_record(values).get, columns)])
-            for number, values in objects
-        ),
-    )
+def _have_replies(objects: Sequence[Mapping[str, Any]]) -> bool:
+    """Tell whether the messages of objects are questions with a reply each that is a label, to fine-tune a model."""
+    asked = [with_reply(values) for values in objects if "messages" in values]
+    replies = [each["label"] for each in asked if "messages" not in each]
+    few = len({*replies}) <= max(2, len(replies) / 2) and all(len(reply) <= REPLY_CHARACTERS for reply in replies)
+    return 0 < len(replies) == len(asked) and few
 
 
 @foreign.foreign
@@ -107,8 +116,7 @@ def json(source: Source) -> ParsedFile:
     value, end = JSONDecoder().raw_decode(text, start)
     if not text[end:].strip():
         return _walk(source, value)
-    values = [value, *_values(text, end)]
-    return _array(source, lambda: enumerate(values, 1))
+    return _walk(source, [value, *_values(text, end)])
 
 
 def _loaded(line: str) -> Any:
@@ -122,7 +130,7 @@ def _loaded(line: str) -> Any:
 
 def _values(text: str, at: int) -> Iterator[Any]:
     """Yield the JSON values that follow one another in a text."""
-    while rest := re.compile(r"[\s,]*(?=\S)").match(text, at):
+    while rest := VALUE.match(text, at):
         value, at = JSONDecoder().raw_decode(text, rest.end())
         yield value
 
@@ -163,27 +171,25 @@ def _array(source: Source, numbered: Callable[[], Iterator[tuple[int, Any]]]) ->
         pairs = ((number, annotated(each) or each) for number, each in numbered())
         return ((number, each if isinstance(each, dict) else None) for number, each in pairs)
 
-    inner = _inner_list([values for _, values in islice(objects(), SAMPLE_ROWS) if values])
-    if inner is None:
-        return _rows(_columns(source, objects()), objects())
-    return _array(source, lambda: enumerate(_unfolded(objects(), inner), 1))
+    key = _inner_list([values for _, values in islice(objects(), FIRST_OBJECTS) if values])
+    if key is None:
+        return _rows(*_columns(source, objects()), objects())
+    return _array(source, lambda: enumerate(_unfolded(objects(), key), 1))
 
 
 def _inner_list(objects: Sequence[Mapping[str, Any]]) -> str | None:
-    """Return the key of the one list of objects with texts that objects without a text of their own hold."""
-    kinds = {key: [inner for each in objects if _kind(inner := each.get(key), key) is dict] for key in _keys(objects)}
-    keys = [key for key, lists in kinds.items() if 2 * len(lists) > len(objects)]
-    if len(keys) != 1 or _has_text([{**each, keys[0]: None} for each in objects]):
+    """Return the key of the one list of objects with texts, in objects that have no text of their own."""
+    lists: dict[str, list[Any]] = {}
+    for key, inner in chain.from_iterable(each.items() for each in objects):
+        if _kind(inner, key) is dict:
+            lists.setdefault(key, []).extend(inner)
+    if len(lists) != 1 or _has_text([{**each, [*lists][0]: None} for each in objects]):
         return None
-    return keys[0] if _has_text([inner[0] for inner in kinds[keys[0]]]) else None
-
-
-def _keys(objects: Sequence[Mapping[str, Any]]) -> list[str]:
-    return [*dict.fromkeys(chain.from_iterable(objects))]
+    return next((key for key, inner in lists.items() if _has_text(inner[:FIRST_OBJECTS])), None)
 
 
 def _has_text(objects: Sequence[Mapping[str, Any]]) -> bool:
-    """Tell whether objects hold a text, that is more than a title or a name."""
+    """Tell whether objects hold a text, which is more than a title or a name."""
     strings: dict[str, list[str]] = {}
     for each in objects:
         for key, cell in flat_record(each).items():
@@ -230,33 +236,40 @@ def _walk(source: Source, value: Any) -> ParsedFile:
     parts = {key: inner for key, inner in value.items() if inner not in ([], {}, None)}
     if parts and (table := _of_parts(source, parts)):
         return table
-    wrapped = next((value[name] for name in ITEMS if isinstance(value.get(name), list)), None)
-    if wrapped is None:
-        wrapped = _only_objects(value)
-    inner = [*value.values()]
-    if wrapped is not None and (not all(isinstance(each, list) for each in inner) or _kind(wrapped) is dict):
-        return _walk(source, wrapped)
-    objects = [each for each in inner if isinstance(each, dict)]
-    if len(objects) == len(inner) > len(inner[0]):  # the "index" layout of pandas
-        return _walk(source, inner)
-    if any(isinstance(cell, str) and re.fullmatch(TEXT_NAMES, name.casefold()) for name, cell in value.items()):
-        return _walk(source, [value])  # a document in a file of its own
-    holders = [each for each in objects if _holds_items(each)]
-    if len(holders) == 1 and not (len(objects) > 1 and len({tuple(each) for each in objects}) == 1):
-        return _walk(source, holders[0])
+    if (items := _wrapped(value)) is not None:
+        return _walk(source, items)
     columns = {name: list(cells.values()) if isinstance(cells, dict) else cells for name, cells in value.items()}
     lengths = {len(cells) if isinstance(cells, list) else -1 for cells in columns.values()}
     if len(lengths) == 1 and -1 not in lengths:
         return ParsedFile(list(columns), enumerate(map(list, zip(*columns.values())), 1))
-    lists = [each for each in inner if _kind(each)]
+    lists = [each for each in value.values() if _kind(each)]
     if len(lists) == 1:
         return _walk(source, lists[0])
-    if len(inner) > 1 and all(isinstance(each, str) for each in inner) and _are_prose(inner):
+    if len(value) > 1 and all(isinstance(each, str) for each in value.values()) and _are_prose([*value.values()]):
         return ParsedFile(["id", "text"], enumerate(map(list, value.items()), 1))
     raise DataError(
         f"{source.name} is one JSON object in which no items are found: it must hold one array of them, which may be "
         f"called {', '.join(ITEMS)}, or columns of one length. It has {name_list(value) or 'nothing'}."
     )
+
+
+def _wrapped(value: dict[str, Any]) -> Any:
+    """Return what an object is wrapped around: a list of items, an object that holds one, or objects under their keys.
+    Return None if it is an object of columns."""
+    items = next((value[name] for name in ITEMS if isinstance(value.get(name), list)), None)
+    if items is None:
+        items = _only_objects(value)
+    inner = [*value.values()]
+    if items is not None and (not all(isinstance(each, list) for each in inner) or _kind(items) is dict):
+        return items
+    objects = [each for each in inner if isinstance(each, dict)]
+    if 0 < len(objects) == len(inner) > len(inner[0]):  # the "index" layout of pandas
+        return inner
+    if any(isinstance(cell, str) and re.fullmatch(TEXT_NAMES, name.casefold()) for name, cell in value.items()):
+        return [value]  # a document in a file of its own
+    holders = [each for each in objects if _holds_items(each)]
+    are_columns = len(objects) > 1 and len({tuple(each) for each in objects}) == 1
+    return holders[0] if len(holders) == 1 and not are_columns else None
 
 
 def _holds_items(value: Mapping[str, Any]) -> bool:
@@ -328,8 +341,8 @@ def _names_a_column(key: str, texts: Sequence[str]) -> bool:
 def _hugging_face(source: Source, value: dict[str, Any]) -> ParsedFile:
     """Turn rows from the data set server of Hugging Face into a table. Class names replace class numbers."""
     classes = {each["name"]: foreign.class_names(each["type"]) for each in value["features"]}
-    rows = (
+    rows = [
         {name: foreign.named_class(cell, classes.get(name, ())) for name, cell in each["row"].items()}
         for each in value["rows"]
-    )
-    return _walk(source, [*rows])
+    ]
+    return _walk(source, rows)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
-from .conversations import conversation, is_conversation
+from .conversations import conversation, is_message
 
 MAX_DEPTH = 4  # of nested objects whose values become columns
 VERDICTS = {"accept": "yes", "reject": "no", "ignore": ""}  # {answer in Prodigy: label}
@@ -29,7 +29,7 @@ def _cells(value: Mapping[str, Any], before: str = "", depth: int = 1) -> Iterat
     for name, inner in value.items():
         if isinstance(inner, dict) and [*inner] == ["choices"]:
             yield f"{before}{name}", inner["choices"]
-        elif isinstance(inner, dict) and is_conversation([inner], any_roles=False):
+        elif isinstance(inner, dict) and is_message(inner):
             yield f"{before}{name}", inner
         elif isinstance(inner, dict) and depth < MAX_DEPTH:
             yield from _cells(inner, f"{before}{name}.", depth + 1)
@@ -62,10 +62,17 @@ def flat_record(value: Mapping[str, Any]) -> dict[str, Any]:
         ]:  # Argilla, as a table
             parts = [name for name in flat if name.partition(".")[0] == questions[0].partition(".")[0]]
             return _without(flat, *parts) | {"label": value[questions[0]] or ""}
-        case {
-            "messages": [*_, {"role": "user", "content": str(text)}, {"role": "assistant", "content": str(word)}]
-        }:  # of OpenAI, to fine-tune a classifier or a chat: see `classifier_columns`
-            return flat | {"text": text, "label": word}
+    return flat
+
+
+def with_reply(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Flatten an object of the fine-tuning format of OpenAI: the message of the user becomes `text`, the reply to it
+    `label`. An object with more messages, or with a text or a label of its own, is flattened as any other."""
+    flat = flat_record(value)
+    match value.get("messages"):
+        case [*before, {"role": "user", "content": str(text)}, {"role": "assistant", "content": str(word)}]:
+            if all(each.get("role") in ("system", "developer") for each in before) and not {"text", "label"} & {*flat}:
+                return _without(flat, "messages") | {"text": text, "label": word}
     return flat
 
 
