@@ -3,6 +3,7 @@
 import hashlib
 import os
 import sys
+from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,6 +53,7 @@ MODULES = {  # {name that is imported at its first use: module}
     "load_model": "sessions.files.model_file",
     "load_models": "sessions.files.model_file",
 }
+__all__ = ["__version__", *MODULES]
 
 
 def __getattr__(name: str) -> Any:
@@ -59,3 +61,18 @@ def __getattr__(name: str) -> Any:
     if name not in MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f".{MODULES[name]}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    """List what the package exports, imported or not."""
+    return __all__
+
+
+def did_you_mean(name: object, names: Iterable[object], closeness: float = 0.6) -> str:
+    """Return the end of an error about an unknown name, such as " Did you mean PA or RPA?", or "" if none of the names
+    is close to it. closeness: least similarity, from 0 to 1."""
+    from difflib import get_close_matches
+
+    known = {str(each).casefold(): str(each) for each in names}
+    close = [known[each] for each in get_close_matches(str(name).casefold(), known, cutoff=closeness)]
+    return f" Did you mean {' or '.join(close)}?" if close else ""

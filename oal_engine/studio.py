@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
-from . import datasets, experiments
+from . import datasets, did_you_mean, experiments
 from .cli import main as cli
 from .cli.comparisons import Showing, write
 from .cli.lists import DATASET, SESSION
@@ -162,7 +162,8 @@ class OpenSession:
     def frame(self, what: str = "labels", texts: bool = True) -> pandas.DataFrame:
         """Return one of the tables of `export`: labels, decisions, predictions, positives, opinions or table."""
         if what not in exports.TABLES:
-            raise ValueError(f"a frame must be one of {', '.join(exports.TABLES)}. Got {what}.")
+            allowed = ", ".join(exports.TABLES)
+            raise ValueError(f"a frame must be one of {allowed}. Got {what}.{did_you_mean(what, exports.TABLES)}")
         self._session.refresh()
         if what == "labels":
             return exports.labels(self._session.store, self.id)[0].frame
@@ -225,7 +226,8 @@ class OpenSession:
         return Html("".join(report.quality(self._session)))
 
     def export(self, path: Path | str, what: str = "labels", texts: bool = True, **more: Any) -> None:
-        """Write one of the exports to a file, in the format of its suffix. more: options of the command `export`."""
+        """Write one of the exports to a file, in the format of its suffix. more: options of the command `export`, such as
+        format."""
         options = {"texts": texts} if what in exports.TABLES else {}
         _run("export", **options, **more, session=self.id, what=what, out=Path(path), db=self._session.store.path)
 
@@ -342,7 +344,10 @@ class Studio:
         allowed = signature(create).parameters.keys() | {each.name for each in fields(Options)}
         allowed -= {"store", "dataset", "options"}
         if wrong := settings.keys() - allowed:
-            raise SessionError(f"a session has no setting {min(wrong)}. It has {', '.join(sorted(allowed))}.")
+            has = ", ".join(sorted(allowed))
+            raise SessionError(
+                f"a session has no setting {min(wrong)}. It has {has}.{did_you_mean(min(wrong), allowed)}"
+            )
         if algorithm == "auto" and self.store.dataset(key)["classes"] and "positive_class" not in settings:
             algorithm = "auto-classes"
         chosen = None if settings.keys() & {"learner", "rule"} else algorithm
@@ -351,9 +356,12 @@ class Studio:
     def session(self, key: int | str, annotator: str = "python") -> OpenSession:
         """Open a session by its number, or by its name."""
         if isinstance(key, str):
-            ids = [row["id"] for row in self.store.sessions() if row["name"] == key]
+            rows = self.store.sessions()
+            ids = [row["id"] for row in rows if row["name"] == key]
             if len(ids) != 1:
-                raise StoreError(f"{len(ids) or 'no'} sessions are called {key}: give the number, as in `sessions`.")
+                close = did_you_mean(key, [row["name"] for row in rows]) if not ids else ""
+                many = f"{len(ids) or 'no'} sessions are called {key}"
+                raise StoreError(f"{many}: give the number, as in `sessions`.{close}")
             key = int(ids[0])
         return OpenSession(self.store, key, annotator)
 
@@ -417,7 +425,8 @@ def _run(command: str, **arguments: Any) -> None:
     function = cli.load(command)
     parameters = signature(function).parameters
     if wrong := arguments.keys() - parameters.keys():
-        raise ValueError(f"{command} has no argument {min(wrong)}. It has {', '.join(parameters)}.")
+        has = ", ".join(parameters)
+        raise ValueError(f"{command} has no argument {min(wrong)}. It has {has}.{did_you_mean(min(wrong), parameters)}")
     for name, each in arguments.items():
         if isinstance(each, str) and "list[str]" in str(parameters[name].annotation):
             arguments[name] = [each]

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Event
 from typing import Annotated
 
@@ -19,17 +20,23 @@ from ..datasets.features import duplicates
 from ..datasets.reading import details as more_columns
 from ..datasets.reading import layout_sentence, reasons, size_sentence
 from ..datasets.reading.archives import one_file
+from ..datasets.reading.sources import Limits
 from ..sessions.settings import SessionError, create
 from ..store import Store
 from .files import Importing, Label, Reading, Text, Vectors
 from .lists import DATASET
 from .terminal import Db, Json, progress_bar, set_options, undamaged
 
+STANDARD_INPUT = "standard input"  # the name of its copy, for messages and as the source of the data set
+
 
 def import_(
     files: Annotated[
         list[Path],
-        Argument(metavar="FILE...", help="The file to import, or a folder, or several files that belong together."),
+        Argument(
+            metavar="FILE...|-",
+            help="The file to import, or a folder, or several files that belong together, or - for standard input.",
+        ),
     ],
     name: Annotated[str, Option(help="Name of the data set.")],
     importing: Importing,
@@ -72,7 +79,7 @@ def import_(
     )  # fmt: skip
     store = Store(db)
     datasets.sweep(store)
-    with one_file(files, reading.limits) as file:
+    with _or_standard_input(files, reading.limits) as paths, one_file(paths, reading.limits) as file:
         if size := size_sentence(file, **reading.arguments):
             print(size, file=sys.stderr, flush=True)
         columns = replace(importing.columns(file, reading), details=_named(details), shown_columns=_named(show))
@@ -91,6 +98,23 @@ def import_(
         print(f"{name}: {datasets.report(store, dataset, items)}")
         if session:
             print(f"Session {session} begins with {len(store.first_known(session)):,} labels of the file.")
+
+
+@contextmanager
+def _or_standard_input(files: list[Path], limits: Limits) -> Iterator[list[Path]]:
+    """Yield the files or, for `-`, a temporary copy of the standard input, because a file is read several times."""
+    if Path("-") not in files:
+        yield files
+        return
+    if len(files) > 1:
+        raise ValueError(f"- (standard input) is imported alone. Got {len(files)} files.")
+    with TemporaryDirectory() as folder:
+        copy, size = Path(folder, STANDARD_INPUT), 0
+        with copy.open("wb") as file:
+            while block := sys.stdin.buffer.read(2**20):
+                size += file.write(block)
+                limits.check("size", size, STANDARD_INPUT)
+        yield [copy]
 
 
 def _session_with_labels(store: Store, dataset: int) -> int:

@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_install_completion_arguments
 
-from .. import __version__
+from .. import __version__, did_you_mean
 
 MODULES = {  # {command: its module}
     **dict.fromkeys(["import", "append"], "data"), "datasets": "lists",
@@ -74,6 +74,16 @@ def _summaries(module: str) -> dict[str, str]:
     return dict(re.findall(r'^def ([a-z]\w*)\(.*?"""(.*?)(?:"""|\n)', source, re.DOTALL | re.MULTILINE))
 
 
+class _Commands(TyperGroup):
+    """The commands of the program. A suggestion for an unknown one must be close: `remove` is not `restore`."""
+
+    def resolve_command(self, context: Any, arguments: list[str]) -> Any:
+        name = arguments[0]
+        if name not in self.commands and not name.startswith("-"):
+            context.fail(f"No such command {name!r}.{did_you_mean(name, self.commands, 0.75)}")
+        return super().resolve_command(context, arguments)
+
+
 class _Listed(TyperCommand):
     """A command in the list of `--help`. Its module, which may take a second to import, is imported only to run it."""
 
@@ -91,7 +101,7 @@ def repeat_options(arguments: list[str]) -> list[str]:
     for argument in arguments:
         if argument.startswith("--"):
             option = argument if argument in REPEATED else None
-        elif option and words[-1] != option and len(words) > 1 and not words[1].startswith("-"):
+        elif option and words[-1] != option and len(words) > 1 and not words[1].startswith("--"):
             words.append(option)
         words.append(argument)
     return words
@@ -132,7 +142,7 @@ def _parser(function: Callable[..., None], name: str | None = None) -> Any:
 
 def main(*options: Any) -> None:
     """Run the command line. options: further options of the program, such as the ones for shell completion."""
-    app = TyperGroup(
+    app = _Commands(
         help="OAL Studio: label rare classes under a budget, and compare the algorithms that choose what to ask.",
         commands={
             name: _Listed(name, help=_summaries(module)[_function_name(name)]) for name, module in MODULES.items()

@@ -4,7 +4,6 @@ import json
 import sys
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
-from difflib import get_close_matches
 from functools import reduce
 from operator import getitem
 from pathlib import Path
@@ -16,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 from typer import Argument, Option
 
-from .. import datasets, experiments
+from .. import datasets, did_you_mean, experiments
 from ..datasets import prior
 from ..datasets.given import BOTH, decided_column, stored_column
 from ..datasets.reading import Columns, peek, read
@@ -167,11 +166,9 @@ def _strategy(
     """
     if not algorithm and not (learner and rule):
         raise ValueError("Give --algorithm NAME, or --learner and --rule.")
-    folded = {name.casefold(): name for name in ALGORITHMS}
-    if algorithm and algorithm.casefold() not in folded:
-        similar = [folded[name] for name in get_close_matches(algorithm.casefold(), folded)]
-        hint = f"Did you mean {' or '.join(similar)}?" if similar else "`algorithms` lists them."
-        raise ValueError(f"--algorithm must be a published algorithm. Got {algorithm}. {hint}")
+    if algorithm and algorithm.casefold() not in map(str.casefold, ALGORITHMS):
+        hint = did_you_mean(algorithm, ALGORITHMS) or " `algorithms` lists them."
+        raise ValueError(f"--algorithm must be a published algorithm. Got {algorithm}.{hint}")
     return strategy(algorithm, learner, rule, values, several)
 
 

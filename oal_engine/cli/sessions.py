@@ -56,7 +56,7 @@ Output = Annotated[Path | None, Option("--output", "--out", help="The file to wr
 def export(
     session: Session,
     what: What = "labels",
-    kind: ToolFormat = None,
+    format: ToolFormat = None,
     out: Output = None,
     texts: Texts = False,
     first: Annotated[
@@ -79,19 +79,19 @@ def export(
         raise ValueError(f"--texts is for tables: {', '.join(exports.TABLES)}. Got {what}.")
     if first and what != "positives":
         raise ValueError(f"--first is for positives. Got {what}.")
-    if kind in TOOLS and what != "table":
-        raise ValueError(f"--format {kind} is for the table of all items (--what table). Got {what}.")
-    formats = {**TABLES, **(TOOLS if kind else OWN_SUFFIX)} if what == "table" else SUFFIXES.get(what, TABLES)
+    if format in TOOLS and what != "table":
+        raise ValueError(f"--format {format} is for the table of all items (--what table). Got {what}.")
+    formats = {**TABLES, **(TOOLS if format else OWN_SUFFIX)} if what == "table" else SUFFIXES.get(what, TABLES)
     is_archive = what == "model" and not question and bool(Settings.read(Store(db, read_only=True), session).questions)
-    kind = format_of(out, dict.fromkeys(formats, (".zip",)) if is_archive else formats, kind)
-    refuse_terminal(out, "an archive" if is_archive else kind, is_archive or kind in BINARY)
+    format = format_of(out, dict.fromkeys(formats, (".zip",)) if is_archive else formats, format)
+    refuse_terminal(out, "an archive" if is_archive else format, is_archive or format in BINARY)
     with progress_bar() as progress:
         store = Store(db, read_only=True)
         note = exports.export(
             store,
             session,
             what,
-            kind,
+            format,
             out,
             texts,
             partial(progress, what),
@@ -106,7 +106,7 @@ def predict(
     file: Annotated[str, Argument(metavar="FILE", help="Texts or vectors in any format; - is standard input.")],
     model_file: Annotated[Path, Option("--model", help="A model, or an archive of models, of `export --what model`.")],
     *,
-    kind: Format = None,
+    format: Format = None,
     out: Output = None,
     as_json: Annotated[bool, Option("--json", help="Print one JSON object per line.")] = False,
     text: Text = None,
@@ -122,8 +122,8 @@ def predict(
 ) -> None:
     """Predict new texts or vectors with the model of a session, line by line."""
     live = file == "-"
-    kind = format_of(None if parts else out, TABLES, "jsonl" if as_json else kind or ("parquet" if parts else None))
-    how = predicting.Prediction(model_file, kind, tuple(text or ()), identity, texts, embed, reading.arguments)
+    format = format_of(None if parts else out, TABLES, "jsonl" if as_json else format or ("parquet" if parts else None))
+    how = predicting.Prediction(model_file, format, tuple(text or ()), identity, texts, embed, reading.arguments)
     if parts:
         if vectors or live or out is None:
             raise ValueError("--parts needs a folder, --out with another folder, and no --vectors.")
@@ -133,7 +133,7 @@ def predict(
     elif workers != Workers():
         raise ValueError("--workers, --processes and --scheduler are for --parts.")
     else:
-        refuse_terminal(out, kind, kind in BINARY)
+        refuse_terminal(out, format, format in BINARY)
         own = {"vectors": reading.vectors(vectors)} if vectors else {}
         with progress_bar() as progress, tables.whole(out) if out else nullcontext(sys.stdout.buffer) as target:
             bar = None if live else partial(progress, "reading")
@@ -204,7 +204,7 @@ def _report(report: look_back.Report, as_json: bool) -> None:
 
 def publish(
     session: Session,
-    kind: Annotated[
+    format: Annotated[
         str | None, Option("--format", help="jsonl or html (default: by the file's suffix, or jsonl).")
     ] = None,
     out: Annotated[Path | None, Option(help="The file to write (default: standard output).")] = None,
@@ -215,14 +215,14 @@ def publish(
     db: Db = None,
 ) -> None:
     """Write a session as JSON lines, for `adopt` in another database, or as an HTML page with a player."""
-    kind = format_of(out, {"jsonl": (".jsonl",), **PAGE}, kind)
-    if texts and kind != "html":
+    format = format_of(out, {"jsonl": (".jsonl",), **PAGE}, format)
+    if texts and format != "html":
         raise ValueError("--texts is for pages: a published log never holds them. Got it with --format jsonl.")
-    if question and kind != "html":
+    if question and format != "html":
         raise ValueError("--question is for pages: a published log has all questions. Got it with --format jsonl.")
     store = Store(db, read_only=True)
     with tables.whole(out) as file:
-        if kind == "html":
+        if format == "html":
             trace = look_back.Trace(store, session)
             file.write(player.page(QuestionTrace(trace, question) if question else trace, texts))
             return

@@ -16,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from typer import Option
 
+from .. import did_you_mean
 from ..store import Store
 
 Db = Annotated[
@@ -101,14 +102,14 @@ def pairs(option: str, settings: list[str] | None) -> Iterator[tuple[str, str]]:
         yield key, value
 
 
-def format_of(out: Path | None, formats: Formats, kind: str | None = None) -> str:
-    """Return the format of a file: `kind`, or else the format of the file's suffix, or else the first format.
+def format_of(out: Path | None, formats: Formats, format: str | None = None) -> str:
+    """Return the format of a file: `format`, or else the format of the file's suffix, or else the first format.
 
-    formats: {format: suffixes}. Raise ValueError if the file has another suffix, or if `kind` is not a format.
+    formats: {format: suffixes}. Raise ValueError if the file has another suffix, or if `format` is not a format.
     """
-    if kind and kind not in formats:
-        raise ValueError(f"--format must be one of {', '.join(formats)}. Got {kind}.")
-    allowed = {kind: formats[kind]} if kind else formats
+    if format and format not in formats:
+        raise ValueError(f"--format must be one of {', '.join(formats)}. Got {format}.{did_you_mean(format, formats)}")
+    allowed = {format: formats[format]} if format else formats
     if not (out and out.suffix):
         return next(iter(allowed))
     fitting = (each for each, suffixes in allowed.items() if out.name.lower().endswith(tuple(suffixes)))

@@ -11,6 +11,7 @@ from pathlib import Path
 from sys import float_info
 from typing import Any, TypeAlias
 
+from .. import did_you_mean
 from ..kernel import metrics
 from ..kernel.algorithms import Strategy, declared, strategy
 from ..kernel.parameters import TENS, Parameter, Values
@@ -194,7 +195,10 @@ class Specification:
         ):
             if getattr(self, name) not in allowed:
                 words = ", ".join(map(str, allowed))
-                raise ExperimentError(f"{name} of a comparison must be one of {words}. Got {getattr(self, name)}.")
+                close = did_you_mean(getattr(self, name), allowed)
+                raise ExperimentError(
+                    f"{name} of a comparison must be one of {words}. Got {getattr(self, name)}.{close}"
+                )
 
     def _check_floor(self) -> None:
         if not _is_number(self.floor) or not 0 < self.floor < 1:
@@ -290,7 +294,8 @@ def stored(values: Mapping[str, Any]) -> Specification:
     names = {each.name for each in fields(Specification)}
     for key in values:
         if key not in names:
-            raise ExperimentError(f"a comparison has no setting {key}. It has {', '.join(sorted(names))}.")
+            has = ", ".join(sorted(names))
+            raise ExperimentError(f"a comparison has no setting {key}. It has {has}.{did_you_mean(key, names)}")
     arguments: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value for key, value in values.items()
     }

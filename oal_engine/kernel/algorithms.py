@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .. import PLUGINS
+from .. import PLUGINS, did_you_mean
 from . import learners, query_rules
 from .learners import LEARNERS, Learner
 from .metrics import Weights
@@ -300,7 +300,8 @@ def strategy(
         prefix, _, parameter = key.rpartition(".")
         owners = [side for side, allowed in declared_by.items() if parameter in allowed and prefix in ("", side)]
         if not owners:
-            raise ValueError(f"{name} has no parameter {key}. It has {', '.join(keys) or 'none'}.")
+            allowed = ", ".join(keys) or "none"
+            raise ValueError(f"{name} has no parameter {key}. It has {allowed}.{did_you_mean(key, keys)}")
         if len(owners) > 1:
             raise ValueError(f"{key} is a parameter of {learner} and of {rule}. Say learner.{key} or rule.{key}.")
         if parameter in fixed and float(value) != fixed[parameter]:

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar, get_type_hints
 
 import numpy as np
 
+from .. import did_you_mean
+
 Values: TypeAlias = Mapping[str, float | str] | tuple[()]  # parameters by name
 
 T = TypeVar("T")
@@ -103,7 +105,7 @@ def checked(kind: type[NamedTuple], owner: str, values: Values) -> dict[str, flo
     for name in chosen:
         if name not in declared:
             allowed = ", ".join(declared) or "no parameters"
-            raise ValueError(f"{owner} has no parameter {name}. It has {allowed}.")
+            raise ValueError(f"{owner} has no parameter {name}. It has {allowed}.{did_you_mean(name, declared)}")
     return {name: spec.check(chosen.get(name, spec.default), name, owner) for name, spec in declared.items()}
 
 
@@ -112,7 +114,7 @@ def named(registry: Iterable[str], name: object, what: str) -> str:
     unknown. what: the kind of name, for the error."""
     by_lower_case = {key.lower(): key for key in registry}
     if str(name).lower() not in by_lower_case:
-        raise ValueError(f"{what} must be one of {', '.join(registry)}. Got {name}.")
+        raise ValueError(f"{what} must be one of {', '.join(registry)}. Got {name}.{did_you_mean(name, registry)}")
     return by_lower_case[str(name).lower()]
 
 

@@ -6,6 +6,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from .. import did_you_mean
 from .database import Database, Row, StorageError, StoreError
 
 JSON: dict[str, type | tuple[type, ...]] = {
@@ -58,8 +59,9 @@ class Tables(Database):
         """Return the row with this id or name. If it does not exist, raise StoreError with the names of all rows."""
         row = self.one(f"SELECT {columns} FROM {table} WHERE {'id' if isinstance(key, int) else 'name'} = ?", key)
         if row is None:
-            names = ", ".join(each["name"] for each in self.query(f"SELECT name FROM {table} ORDER BY id DESC"))
-            raise StoreError(f"{kind} {key} does not exist. There are: {names or 'none'}.")
+            names = [each["name"] for each in self.query(f"SELECT name FROM {table} ORDER BY id DESC")]
+            there = ", ".join(names) or "none"
+            raise StoreError(f"{kind} {key} does not exist. There are: {there}.{did_you_mean(key, names)}")
         return row
 
     def _columns(self, select: str, names: Sequence[str], *values: object) -> list[list[Any]]:

@@ -287,7 +287,7 @@ POSITIVES = [  # how a model is fitted, the labels in their order, and the posit
     (FIT, [1] * 15 + [-1] * 5, 1),
     (FIT, [1] * 15 + [0] * 5, 1),
     (FIT, [True] * 15 + [False] * 5, True),
-    (FIT, [2.5] * 15 + [0.5] * 5, 2.5),
+    (FIT, [3] * 15 + [2] * 5, 3),
     (first_batch, ["usual"] * 7 + ["rare"] * 3 + ["rare"] * 10, "rare"),
     (first_batch, ["usual"] * 10 + ["never yet"] * 10, "never yet"),
     (first_batch, ["b", "a"] * 10, "a"),

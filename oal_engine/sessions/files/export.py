@@ -11,6 +11,7 @@ from zipfile import ZipFile
 
 import numpy as np
 
+from ... import did_you_mean
 from ...datasets.given import BOTH
 from ...datasets.reading.sources import DataError
 from ...output import tools
@@ -332,7 +333,7 @@ def export(
     if question and what in ("labels", "methods", "audit"):
         raise ValueError(f"--question is not for labels, methods or an audit, which are of all questions. Got {what}.")
     if what not in WHATS:
-        raise ValueError(f"--what must be one of {', '.join(WHATS)}. Got {what}.")
+        raise ValueError(f"--what must be one of {', '.join(WHATS)}. Got {what}.{did_you_mean(what, WHATS)}")
     opened: Any = None if what == "labels" else Session(store, session)
     opened = OneQuestion(opened, question) if question else opened
     with whole(out) as file:
