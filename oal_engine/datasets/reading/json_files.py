@@ -183,7 +183,7 @@ def _inner_list(objects: Sequence[Mapping[str, Any]]) -> str | None:
     for key, inner in chain.from_iterable(each.items() for each in objects):
         if _kind(inner, key) is dict:
             lists.setdefault(key, []).extend(inner)
-    if len(lists) != 1 or _has_text([{**each, [*lists][0]: None} for each in objects]):
+    if len(lists) != 1 or _has_text([{**each, next(iter(lists)): None} for each in objects]):
         return None
     return next((key for key, inner in lists.items() if _has_text(inner[:FIRST_OBJECTS])), None)
 
