@@ -64,7 +64,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """List what the package exports, imported or not."""
+    """List the exported names, imported or not."""
     return __all__
 
 
@@ -73,6 +73,6 @@ def did_you_mean(name: object, names: Iterable[object], closeness: float = 0.6) 
     is close to it. closeness: least similarity, from 0 to 1."""
     from difflib import get_close_matches
 
-    known = {str(each).casefold(): str(each) for each in names}
-    close = [known[each] for each in get_close_matches(str(name).casefold(), known, cutoff=closeness)]
+    by_name = {str(each).casefold(): str(each) for each in names}
+    close = [by_name[each] for each in get_close_matches(str(name).casefold(), by_name, cutoff=closeness)]
     return f" Did you mean {' or '.join(close)}?" if close else ""

@@ -226,8 +226,7 @@ class OpenSession:
         return Html("".join(report.quality(self._session)))
 
     def export(self, path: Path | str, what: str = "labels", texts: bool = True, **more: Any) -> None:
-        """Write one of the exports to a file, in the format of its suffix. more: options of the command `export`, such as
-        format."""
+        """Write one of the exports to a file, in the format of its suffix. more: options of the command `export`."""
         options = {"texts": texts} if what in exports.TABLES else {}
         _run("export", **options, **more, session=self.id, what=what, out=Path(path), db=self._session.store.path)
 

@@ -288,10 +288,10 @@ def guarded() -> Iterator[None]:
         complain(capitalized(str(gone)))
         st.page_link("home.py", label="All sessions")
     except StorageError as error:
-        complain(told(error))
+        complain(error_in_words(error))
         _try_again()
     except (ValueError, OSError) as error:
-        complain(told(error))
+        complain(error_in_words(error))
 
 
 def _try_again() -> None:
@@ -364,7 +364,7 @@ def entry(name: str, *details: str) -> str:
     return f'<div class="oal-entry"><b dir="auto">{html.escape(name)}</b><br><span>{below}</span></div>'
 
 
-def told(error: object) -> str:
+def error_in_words(error: object) -> str:
     """Return an error in words. Only owners of the studio are told in which folder of the server a file is."""
     folder = f"{database_path().absolute().parent}{os.sep}"
     return str(error) if owns() else str(error).replace(folder, "")

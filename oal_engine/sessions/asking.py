@@ -374,9 +374,9 @@ class Asking(Run):
         kinds: the kinds that it can be stored as. content: its fields; the label of question k of several is field k.
         """
         labels = stored["data"].get("labels", ()) if stored["kind"] in (*ANSWERS, "known") else ()
-        known = stored["data"] | dict(enumerate(labels)) | stored
+        values = stored["data"] | dict(enumerate(labels)) | stored
         same = stored["session"] == self.id and stored["kind"] in kinds
-        if not same or any(known.get(name) != value for name, value in content.items()):
+        if not same or any(values.get(name) != value for name, value in content.items()):
             raise SessionError("another event has this id already: an event needs an id of its own.")
 
     def _check_label(self, label: object) -> None:

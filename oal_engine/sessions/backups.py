@@ -54,7 +54,7 @@ class BackupError(ValueError):
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of checking one part of a database. problem: None if the part is sound. remark: a sentence on what is
+    """The result of checking one part of a database. problem: None if the part is sound. remark: a sentence on entries
     left out of a sound part, or None."""
 
     part: str

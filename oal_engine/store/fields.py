@@ -1,6 +1,6 @@
-"""What may be stored of a session: a check for each field of its settings, its questions, its events and its digests.
+"""The valid fields of a session: a check for each field of its settings, its questions, its events and its digests.
 
-Storing, reading, publishing and adopting use the same checks, so that what is stored can be read and published.
+Storing, reading, publishing and adopting use the same checks, so that everything stored can be read and published.
 """
 
 from collections.abc import Iterator, Mapping
@@ -118,7 +118,7 @@ _KINDS: dict[str, dict[str, Check]] = {
 }
 Kinds = Mapping[str, Mapping[str, Check]]  # {kind of event: {field: check}}
 EVENTS: Kinds = {kind: _COMMON | own for kind, own in _KINDS.items()}
-# What a state depends on: other fields close no session, whatever they hold
+# Fields that a state depends on: other fields close no session, whatever they hold
 READ: Kinds = _KINDS | {"known": _KINDS["known"] | {"origin": lambda value: True}}
 REMARKS = "noted", "tagged"  # kinds that no state depends on: one that cannot be read is left out
 
@@ -140,8 +140,8 @@ def problem(values: Mapping[str, Any], checks: Mapping[str, Check]) -> str | Non
 def _reason(value: Any) -> str:
     """Say in a few words why a value is refused."""
     texts = [*_texts(value)]
-    if found := next(filter(None, map(UNWRITABLE.search, texts)), None):
-        return f"cannot have the character U+{ord(found[0]):04X}"
+    if match := next(filter(None, map(UNWRITABLE.search, texts)), None):
+        return f"cannot have the character U+{ord(match[0]):04X}"
     longest = max(map(len, texts), default=0)
     return f"cannot have {longest:,} characters" if longest > 80 else f"cannot be {value!r:.80}"
 

@@ -21,7 +21,7 @@ CONFIRMED = timedelta(days=7)  # least time from the server start that finds a s
 
 def address(mail: str) -> str:
     """Normalize an e-mail address for storage and comparison: lowercase ASCII letters only. Lowercasing the Kelvin
-    sign, for instance, would turn it into the letter of another address. Blanks around it stay: it is none then."""
+    sign, for instance, would turn it into the letter of another address. Blanks around it stay: it is not valid."""
     return "".join(letter.lower() if letter.isascii() else letter for letter in mail)
 
 

@@ -277,7 +277,7 @@ def test_rows_do_not_depend_on_their_order():
 @pytest.mark.parametrize(("cells", "sentence"), [
     (("1e160", "ROW"), "needs numbers up to 1e+150, for their squares. The largest is 1e+160: use other units."),
     (("1e-310", "1e-310"), "needs a number of at least 1e-150, for their squares. The largest is 3e-310: use other"),
-    (("1e-310", "ROW"), "needs columns whose numbers differ by at least 1e-150. Those of column 1 differ by 2e-310: "),
+    (("1e-310", "ROW"), "needs columns whose numbers differ by at least 1e-150. Column 1 differs by 2e-310: "),
 ])  # fmt: skip
 def test_numbers_too_large_or_small_to_be_scaled_are_named(store, tmp_path, cells, sentence):
     """A table with numbers too large or small to be scaled is refused in a sentence that names them."""

@@ -25,7 +25,7 @@ from .. import access
 from ..components.pulse import Turns
 from ..label import messages
 from ..label.card_server import card_server
-from ..page import Removed, capitalized, checked_role, store, told
+from ..page import Removed, capitalized, checked_role, error_in_words, store
 from .openapi import JSON, LINES
 from .routes import ROUTES, Call, Refusal, Route
 
@@ -159,7 +159,7 @@ async def answer(request: Request, admit: Callable = _admit, act: Callable = _ac
         status, content, headers = refusal.status, _error(str(refusal)), refusal.headers
     except ValueError as error:
         status = next(status for kind, status in STATUS.items() if isinstance(error, kind))
-        content = _error(capitalized(told(error)))
+        content = _error(capitalized(error_in_words(error)))
     except Exception as error:
         _log.exception("A request to %s could not be answered.", request.url.path)
         status, content = 500, _error(f"The server failed ({type(error).__name__}); its log says why.")

@@ -24,7 +24,7 @@ from ..api import server as api
 from ..api.routes import Refusal, Route
 from ..label import messages
 from ..label.card_server import CardServer, card_server
-from ..page import NO_ROLE, ONLY_READS, Removed, capitalized, checked_role, role, store, told, who_labels
+from ..page import NO_ROLE, ONLY_READS, Removed, capitalized, checked_role, error_in_words, role, store, who_labels
 from . import Mount, component, pulse
 
 SCRIPTS = "dom.js", "outbox.js", "keys.js", "card.js"
@@ -103,7 +103,7 @@ def _payload(session: int, asked: messages.CardRequest, login: str) -> dict[str,
         payload = server.payload(problem, name, asked.review, asked.marks) | {"acked": acked}
         return payload | {"news": asked.seen is not None and pulse.has_news(session, asked.seen)}
     except StorageError as error:
-        raise StorageError(problem or told(error)) from error
+        raise StorageError(problem or error_in_words(error)) from error
 
 
 def mount_component(mount: Mount, key: str, kind: Any, handle: Callable, payload: Callable, **views: Any) -> None:
@@ -158,10 +158,10 @@ def store_events(
                 continue
             handle(event, name if login or event.annotator is None else event.annotator)
         except (StorageError, ConflictError) as error:
-            problems.append(f"Not saved yet. {told(error)} {SENT_AGAIN}")
+            problems.append(f"Not saved yet. {error_in_words(error)} {SENT_AGAIN}")
             break  # the next events would fail too, each after a long wait
         except (messages.MessageError, SessionError, StoreError) as error:
-            problems.append(f"Not stored: {told(error)}")
+            problems.append(f"Not stored: {error_in_words(error)}")
         except Exception as error:
             _log.exception("Event %s could not be stored.", messages.identity(sent))
             problems.append(
@@ -183,5 +183,5 @@ def _data(key: str, payload: Callable, acked: list, problem: str | None) -> dict
         data = st.session_state.get(f"{key}-shown")
         if data is None:
             raise
-        return data | {"acked": [], "error": problem or told(error)}
+        return data | {"acked": [], "error": problem or error_in_words(error)}
     return data | {"acked": acked}

@@ -213,36 +213,36 @@ def choose_columns(peek: reading.Peek, file: File) -> reading.Columns | None:
             literal(GAPS.format(cells)), reading.MISSING, key=f"missing{end}",
             format_func=lambda key: f"{key}: {reading.MISSING[key]}",
         )  # fmt: skip
-    kept = {"id": identity == guess.id and "id" in guess.guessed, "features": features == guessed}
+    kept_guesses = {"id": identity == guess.id and "id" in guess.guessed, "features": features == guessed}
     return reading.Columns(
         tuple(text),
         None if label == NONE else label,
         None if identity == NONE else identity,
         None if features is None else tuple(features),
         missing=missing,
-        guessed=tuple(role for role, is_kept in kept.items() if is_kept),
+        guessed=tuple(role for role, is_kept in kept_guesses.items() if is_kept),
         **rule,
     )
 
 
 def choose_label(peek: reading.Peek, end: str) -> str | None:
     """Ask which column holds the labels. Return its name, NONE for no labels, or None until one is chosen."""
-    doubt, made = peek.label_doubt, peek.made
+    doubt, model_column = peek.label_doubt, peek.model_column
     candidates = [*(doubt.answers[:MAX_CANDIDATES] if doubt else filter(None, [peek.guess.label]))]
     question = LABEL
     if doubt:
         question = ONE_PAIR.format(*candidates) if len(candidates) == 1 else SEVERAL_PAIRS
     others = [column for column in peek.columns if column not in candidates]
-    options = [*candidates, *([] if made else [NONE]), *([OTHER] if others else [])]
+    options = [*candidates, *([] if model_column else [NONE]), *([OTHER] if others else [])]
     names = {NONE: "no labels", OTHER: "another column"}
     chosen = st.pills(
-        literal(doubt.on_a_page if doubt and made else question), options,
+        literal(doubt.on_a_page if doubt and model_column else question), options,
         default=None if len(candidates) > 1 else options[0], required=len(candidates) < 2, wrap=True,
         format_func=lambda option: names.get(option) or literal(option), key=f"label{end}",
     )  # fmt: skip
-    if made:
-        st.session_state[AUDITED] = made if chosen == proposals.MODEL else None
-        chosen = {proposals.PERSON: made, proposals.MODEL: NONE, proposals.IGNORE: NONE}.get(chosen, chosen)
+    if model_column:
+        st.session_state[AUDITED] = model_column if chosen == proposals.MODEL else None
+        chosen = {proposals.PERSON: model_column, proposals.MODEL: NONE, proposals.IGNORE: NONE}.get(chosen, chosen)
     return st.selectbox("Column of labels", others, key=f"other-label{end}") if chosen == OTHER else chosen
 
 

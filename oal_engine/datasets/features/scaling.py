@@ -53,8 +53,8 @@ def fit(matrix: Matrix, name: str, features: str = "plain") -> Scaling:
         if not (deviation > 0).all():
             column = int(np.flatnonzero(~(deviation > 0))[0])
             raise ValueError(
-                f"{name} needs columns whose numbers differ by at least {SMALLEST:g}. Those of column {column + 1} "
-                f"differ by {np.ptp(dense[:, column]):g}: use other units."
+                f"{name} needs columns whose numbers differ by at least {SMALLEST:g}. Column {column + 1} "
+                f"differs by {np.ptp(dense[:, column]):g}: use other units."
             )
         scaling |= {"mean": mean.tolist(), "deviation": deviation.tolist()}
         if features == "fourier":

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 Turn: TypeAlias = tuple[str, str]  # who says it, and what
-KNOWN = ("user", "assistant", "system", "developer", "tool")
-ROLES = {role: role for role in KNOWN} | {
+USUAL_ROLES = ("user", "assistant", "system", "developer", "tool")
+ROLES = {role: role for role in USUAL_ROLES} | {
     "human": "user", "gpt": "assistant", "chatgpt": "assistant", "bot": "assistant", "ai": "assistant",
     "model": "assistant", "function_call": "assistant", "function": "tool", "observation": "tool",
 }  # fmt: skip
@@ -30,10 +30,10 @@ def conversation(cell: Any) -> str:
 
     cell: a list of messages, an object that holds one, or either of them as JSON or as Python writes it.
     """
-    return said(turns_of(read(cell)))
+    return joined_turns(turns_of(read(cell)))
 
 
-def said(turns: Iterable[Turn]) -> str:
+def joined_turns(turns: Iterable[Turn]) -> str:
     """Join the turns of a conversation, each with its role."""
     return "\n".join(f"{role}: {words}" for role, words in turns)
 
@@ -55,17 +55,17 @@ def read(cell: Any) -> Any:
 def is_conversation(value: Any, any_roles: bool = True) -> bool:
     """Tell whether a value is a conversation. any_roles: the roles may also be names of persons."""
     turns = turns_of(value)
-    return bool(turns) and (any_roles or any(role in KNOWN for role, _ in turns))
+    return bool(turns) and (any_roles or any(role in USUAL_ROLES for role, _ in turns))
 
 
 def is_message(value: Any) -> bool:
     """Tell whether a value is a single message with a known role."""
     turn = _turn(value)
-    return turn is not None and turn[0] in KNOWN
+    return turn is not None and turn[0] in USUAL_ROLES
 
 
 def turns_of(value: Any, depth: int = 1) -> list[Turn]:
-    """Return the turns of a conversation, [] if a value is none."""
+    """Return the turns of a conversation, [] if a value is not one."""
     if isinstance(value, list | tuple) and value and isinstance(value[0], Mapping):
         turns = [_turn(each) for each in value if not _is_silent(each)]
         return [turn for turn in turns if turn and turn[1]] if all(turns) else []
@@ -74,7 +74,7 @@ def turns_of(value: Any, depth: int = 1) -> list[Turn]:
     if isinstance(nodes := value.get("mapping"), Mapping):
         return turns_of(_branch(nodes, value.get("current_node")))
     inner = [turn for key in INSIDE for turn in turns_of(value.get(key), depth + 1)]
-    return inner or [turn for turn in [_turn(value)] if turn and turn[0] in KNOWN]
+    return inner or [turn for turn in [_turn(value)] if turn and turn[0] in USUAL_ROLES]
 
 
 def _is_silent(message: Any) -> bool:
@@ -95,7 +95,7 @@ def _branch(nodes: Mapping[str, Any], last: Any) -> list[Any]:
 
 
 def _turn(message: Any) -> Turn | None:
-    """Return a message with its role, or None if a value is no message."""
+    """Return a message with its role, or None if a value is not a message."""
     if isinstance(message, Mapping) and isinstance(message.get("message"), Mapping):
         message = message["message"]
     if not isinstance(message, Mapping):
@@ -106,23 +106,23 @@ def _turn(message: Any) -> Turn | None:
         case {"type": str(kind), "data": Mapping() as inner}:
             message = {"role": kind, **inner}
     role = next(filter(None, (_role(key, message.get(key)) for key in ROLE_KEYS)), None)
-    said = [*(_words(message[key]) for key in CONTENT_KEYS if key in message)][:1]
+    texts = [*(_words(message[key]) for key in CONTENT_KEYS if key in message)][:1]
     calls = message.get("tool_calls") or [message[key] for key in ("function_call",) if message.get(key)]
-    said += map(_call, calls if isinstance(calls, list) else [])
+    texts += map(_call, calls if isinstance(calls, list) else [])
     if message.get("type") == "function_call":
-        said.append(_call(message))
-    if role is None or not said:
+        texts.append(_call(message))
+    if role is None or not texts:
         return None
     name = message.get("name")
-    return f"{role} {name}" if role == "tool" and name else role, "\n".join(filter(None, said))
+    return f"{role} {name}" if role == "tool" and name else role, "\n".join(filter(None, texts))
 
 
 def _role(key: str, value: Any) -> str | None:
     if isinstance(value, Mapping):
         value = value.get("role") or value.get("name")
     word = value.strip() if isinstance(value, str) else ""
-    if known := ROLES.get(word.casefold()):
-        return known
+    if usual := ROLES.get(word.casefold()):
+        return usual
     is_name = key != "type" and len(word.splitlines()) == 1 and len(word) <= ROLE_CHARACTERS
     return word if is_name else None
 
@@ -150,6 +150,6 @@ def _call(call: Any) -> str:
     function = call.get("function", call) if isinstance(call, Mapping) else call
     if not isinstance(function, Mapping):
         return f"[calls {call}]"
-    given = next((function[key] for key in ("arguments", "args", "input") if key in function), "")
-    words = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, default=str)
+    arguments = next((function[key] for key in ("arguments", "args", "input") if key in function), "")
+    words = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, default=str)
     return f"[calls {function.get('name')}({words})]"

@@ -43,7 +43,7 @@ SEPARATORS = re.compile(r"[\[\],|]")  # between the numbers of a list that is wr
 WORDS = r"(label|class|target|y|categor(y|ies)|topics?|tags?|concepts?|mesh|sentiment|relevant|included)"
 LABEL_NAMES = [re.compile(each) for each in (rf"(is_)?{WORDS}", rf".*[_ ]{WORDS}", rf"(.*[_ ])?{WORDS}[_ ].*")]
 RIVALS = re.compile(r"(.*[_ ])?(label|class|target|sentiment|relevant|included)")  # two such columns are two labels
-MADE = re.compile(r"(?<![a-z])(llm|(chat)?gpt|(model|pred(icted|ictions?)?|scores?|judged?|auto(matic)?)(?![a-z]))")
+MODELS = re.compile(r"(?<![a-z])(llm|(chat)?gpt|(model|pred(icted|ictions?)?|scores?|judged?|auto(matic)?)(?![a-z]))")
 OUTCOMES = re.compile(  # in a table without texts
     r"outcome|survived|churn(ed)?|exited|attrition|diagnosis|(is_?)?fraud|(in_?)?default(ed)?|income|deposit|response"
     r"|result|decision|approved|(loan_)?status|purchased|stroke|readmitted|creditability|risk|credit_risk|poisonous"
@@ -154,7 +154,7 @@ def guess_columns(words: Words, numeric: Collection[str], named: Mapping[str, An
         if named.get("label", own.label) != own.label:
             own = replace(own, multiclass=False, unknown=None)
         return replace(own, **named)
-    taken = {*named.get("text", ()), named.get("label"), named.get("id")}
+    used = {*named.get("text", ()), named.get("label"), named.get("id")}
     words = {column: cells for column, cells in words.items() if not (are_lists(cells) or _are_objects(cells))}
     coded = coded_columns(words, numeric)
     letters = {column: sum(map(len, cells)) for column, cells in words.items() if column not in numeric}
@@ -162,8 +162,8 @@ def guess_columns(words: Words, numeric: Collection[str], named: Mapping[str, An
     if coded.keys() - {*prose} or numeric:
         prose = [column for column in prose if not NO_TEXTS.fullmatch(_plain_name(column))]
     id = _guess_id(words, prose)
-    id = named.get("id", None if id in taken else id)
-    free = {column: letters[column] for column in letters if column not in taken}
+    id = named.get("id", None if id in used else id)
+    free = {column: letters[column] for column in letters if column not in used}
     constant = {column for column in free if not _varies(words[column])}
     texts = named.get("text", () if "features" in named else _guess_texts(free, prose, constant))
     rest = [column for column in words if column not in (id, *texts)]
@@ -267,7 +267,7 @@ def _say_the_same(cells: Sequence[str], others: Sequence[str]) -> bool:
 
 def is_made(column: str) -> bool:
     """Tell whether a column is called as if a model had made it."""
-    return MADE.search(re.sub(r"([a-z])([A-Z])", r"\1_\2", column).casefold()) is not None
+    return MODELS.search(re.sub(r"([a-z])([A-Z])", r"\1_\2", column).casefold()) is not None
 
 
 def are_scores(cells: Sequence[str]) -> bool:

@@ -70,15 +70,15 @@ def _rows(columns: list[str], flatten: Flatten, objects: Objects) -> ParsedFile:
 
 def _columns(source: Source, objects: Objects) -> tuple[list[str], Flatten]:
     """Return the columns of a table of objects, and the function that flattens an object to its cells. The columns are
-    the keys of the first objects, and some of those that come later."""
+    the keys of the first objects, and some later ones."""
     first = [*islice(objects, FIRST_OBJECTS)]
     flatten = with_reply if _have_replies([values for _, values in first if values]) else flat_record
-    columns, late, known = dict[str, None](), dict[str, None](), set[Any]()
+    columns, late, shapes = dict[str, None](), dict[str, None](), set[Any]()
     for place, (_, values) in enumerate(chain(first, objects)):
-        if (shape := _shape(values or {})) in known:
+        if (shape := _shape(values or {})) in shapes:
             continue
-        if len(known) < SHAPES:
-            known.add(shape)
+        if len(shapes) < SHAPES:
+            shapes.add(shape)
         keys = dict.fromkeys(filter(is_whole, flatten(values or {})))
         if place < source.ahead:
             columns |= keys
@@ -254,7 +254,7 @@ def _walk(source: Source, value: Any) -> ParsedFile:
 
 
 def _wrapped(value: dict[str, Any]) -> Any:
-    """Return what an object is wrapped around: a list of items, an object that holds one, or objects under their keys.
+    """Return the items that an object wraps: a list, an object that holds one, or objects under their keys.
     Return None if it is an object of columns."""
     items = next((value[name] for name in ITEMS if isinstance(value.get(name), list)), None)
     if items is None:

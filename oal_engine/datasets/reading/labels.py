@@ -98,7 +98,7 @@ def has_rule(columns: Columns, words: Collection[str]) -> bool:
 
 
 def threshold(positive: Sequence[str], words: Collection[str] = ()) -> Callable[[str], bool] | None:
-    """Return the comparison that a single positive label such as >=0.5 stands for, unless it is one of the words."""
+    """Return the comparison that a single positive label such as >=0.5 means, unless it is one of the words."""
     match = THRESHOLD.fullmatch(positive[0].strip()) if len(positive) == 1 and positive[0] not in words else None
     return match and (lambda word: COMPARISONS[match[1]](float(word), float(match[2])))
 
@@ -204,7 +204,7 @@ def _signs(words: Skipped, columns: Columns, name: str) -> dict[str, int]:
     if counts and (is_beyond := threshold(columns.positive, counts)):
         if odd := next((word for word in counts if not is_number(word)), None):
             raise DataError(
-                f"{columns.positive[0]} compares numbers. Got {odd!r} (--unknown {odd!r} is no label) in {holds}"
+                f"{columns.positive[0]} compares numbers. Got {odd!r} (--unknown {odd!r} means no label) in {holds}"
             )
         signs = {word: 1 if is_beyond(word) else -1 for word in counts}
         if 1 not in signs.values():
@@ -222,7 +222,7 @@ def _signs(words: Skipped, columns: Columns, name: str) -> dict[str, int]:
     for word in counts:
         fitting = [pair for pair in pairs if plain(word) in pair]
         if not fitting:
-            odd = f"; {word!r} at line {words[word][1]:,} is no pair with the others" if pairs is not PAIRS else ""
+            odd = f"; {word!r} at line {words[word][1]:,} does not pair with the others" if pairs is not PAIRS else ""
             raise DataError(f"Column {columns.label!r} of {name} {_unclear(counts, odd)}")
         pairs = fitting
     return {"": 0} | {word: 1 if plain(word) == pairs[0][0] else -1 for word in counts}

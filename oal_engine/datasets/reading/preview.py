@@ -62,7 +62,7 @@ class Peek(NamedTuple):
     whole: bool = True  # whether all rows were counted
     unclear: bool = False  # whether the label words have no obvious meaning
     pairs: tuple[str, ...] = ()  # columns whose words could be labels, if it is not clear which of them is the label
-    made: str | None = None  # the likeliest label column, if a model seems to have made it
+    model_column: str | None = None  # the likeliest label column, if a model seems to have made it
     coded: Codings = MappingProxyType({})  # columns of words that can become numbers, such as categories
 
     @property
@@ -74,7 +74,7 @@ class Peek(NamedTuple):
     @property
     def label_doubt(self) -> Doubt | None:
         """The question which column holds the labels, or who made them; None if that is clear."""
-        return proposals.label_doubt(self.pairs, self.made)
+        return proposals.label_doubt(self.pairs, self.model_column)
 
     @property
     def description(self) -> dict[str, Any]:
@@ -165,7 +165,7 @@ def _peek(path: FileOrPath, rows: int, lines: int | None, named: Mapping[str, An
 
 
 class _Survey(NamedTuple):
-    """What a whole file holds: for each column of few words their counts; for each column whose cells hold several
+    """The contents of a whole file: for each column of few words their counts; for each column whose cells hold several
     labels the counts of these; the first rows, and later ones with a new word; and whether all rows were counted."""
 
     counts: dict[str, Counter[str]]
@@ -184,7 +184,7 @@ def _shown_counts(counts: Mapping[str, Counter[str]]) -> dict[str, dict[str, int
 
 
 def _survey(parsed: ParsedFile, words: Words, several: Collection[str], lines: int | None) -> _Survey:
-    """Pass the rows of a file, because the first rows of a file that is sorted or merged do not show what follows."""
+    """Pass the rows of a file, because the first rows of a file that is sorted or merged do not show the others."""
     few = [column for column, cells in words.items() if len({*cells}) <= MAX_LABEL_WORDS]
     numbers = {*numeric_columns(words)} - {*few}
     counts, parts = (
@@ -202,7 +202,7 @@ def _survey(parsed: ParsedFile, words: Words, several: Collection[str], lines: i
             cells = [cell_text(row[at]).strip() for row in good]
             if column in parts:
                 parts[column].update(label_parts(cells))
-            if column in numbers:  # only what is no number is news
+            if column in numbers:  # only words are news
                 cells = ["0" if is_number(cell) else cell for cell in cells]
             if column in counts:
                 new |= {cells.index(word) for word in {*cells} - counts[column].keys()}
@@ -210,8 +210,8 @@ def _survey(parsed: ParsedFile, words: Words, several: Collection[str], lines: i
         later += [good[k] for k in sorted(new) if n_good + k >= first]
         n_rows, n_good = n_rows + len(chunk), n_good + len(good)
         counts = {column: each for column, each in counts.items() if len(each) <= CLASSES[-1]}
-    found = [cell_words(cells) for cells in later[:SAMPLE_ROWS]]
-    words = {column: (*cells, *(row[at] for row in found)) for at, (column, cells) in enumerate(words.items())}
+    sample = [cell_words(cells) for cells in later[:SAMPLE_ROWS]]
+    words = {column: (*cells, *(row[at] for row in sample)) for at, (column, cells) in enumerate(words.items())}
     return _Survey(
         {column: counts[column] for column in few if column in counts},
         parts,

@@ -40,11 +40,13 @@ class FirstItem(NamedTuple):
     fields: dict[str, str]
 
 
-def label_doubt(candidates: Sequence[str], made: str | None) -> Doubt | None:
-    """Ask which of the candidates is the label; or, if a model seems to have made the likeliest one, what it holds.
+def label_doubt(candidates: Sequence[str], model_column: str | None) -> Doubt | None:
+    """Ask which of the candidates is the label; or, if a model seems to have made the likeliest one, who made it.
     Return None if there is nothing to ask."""
-    if made:
-        question = f"{made}: {PERSON} (--label {made!r}), {MODEL} (--label ''), or {IGNORE} (--label '')?"
+    if model_column:
+        question = (
+            f"{model_column}: {PERSON} (--label {model_column!r}), {MODEL} (--label ''), or {IGNORE} (--label '')?"
+        )
         return Doubt("made", question, (PERSON, MODEL, IGNORE))
     if not candidates:
         return None

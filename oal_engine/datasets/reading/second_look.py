@@ -1,4 +1,4 @@
-"""Compare what was read from a file with itself, before anything is stored: whatever rule was wrong, the result shows.
+"""Compare the items of a file with themselves before they are stored: whatever rule was wrong, the result shows it.
 
 Every import and every append passes this look, on a page, on the command line and in Python.
 """
@@ -20,7 +20,7 @@ from .sources import SAMPLE_ROWS, DataError, Layout
 
 ENOUGH_ITEMS = 10  # fewer may be alike by chance
 BLOCK_ITEMS = 10_000
-PROSE_WORDS = 4  # mean number of words of texts among which a single word is no text
+PROSE_WORDS = 4  # mean number of words of texts among which a single word is not a text
 NAMES = (re.compile(TEXT_NAMES), re.compile(r"(.*[_ ])?(id|name|date|title|abstract)"), *LABEL_NAMES[:2])
 
 
@@ -84,7 +84,7 @@ def _look_at_labels(items: Items, name: str) -> None:
 
 
 def _look_at_features(items: Items, features: Sequence[str], name: str) -> None:
-    """Stop if no feature varies, or if one that nobody named says what the label says: the model would read it."""
+    """Stop if no feature varies, or if one that nobody named repeats the label: the model would read it."""
     low, high = _bounds(items, np.ones(len(items.ids), bool))
     if (low == high).all():
         raise DataError(

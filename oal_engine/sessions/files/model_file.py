@@ -144,7 +144,7 @@ EMBEDDING: dict[str, Check] = {
     "width": whole(1), "tokenizer": whole(1),
 }  # fmt: skip
 FOURIER: dict[str, Check] = {"seed": whole(0), "bandwidth": _above_zero}
-TYPES = {"document_frequency": "q", "similar": "f"}  # of numbers that are no float64
+TYPES = {"document_frequency": "q", "similar": "f"}  # of numbers that are not float64
 NUMBERS: dict[str, Check] = {"document_frequency": whole(0), "mean": number, "deviation": _above_zero}
 
 
