@@ -1,7 +1,7 @@
 """The engine as a scikit-learn estimator: OnlineActiveClassifier."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from numbers import Integral, Real
@@ -135,7 +135,12 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         self.averaged = averaged
         self.positive_class = positive_class
         self.random_state = random_state
-        vars(self).update(parameters)
+        self._set(parameters)
+
+    def _set(self, parameters: Mapping[str, Any]) -> None:
+        """Make attributes of the parameters of the algorithm."""
+        for name, value in parameters.items():
+            setattr(self, name, value)
 
     @property
     def _parameters(self) -> dict[str, Any]:
@@ -151,7 +156,7 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
     def set_params(self, **params: Any) -> Self:
         """Change settings, or parameters of the algorithm. An unknown parameter raises an error at the next fit."""
         settings = super().get_params()
-        vars(self).update({name: value for name, value in params.items() if name not in settings})
+        self._set({name: value for name, value in params.items() if name not in settings})
         return super().set_params(**{name: value for name, value in params.items() if name in settings})
 
     def __sklearn_tags__(self) -> Any:

@@ -101,8 +101,8 @@ def stored_column(
     if positive is None:
         stored = data.record["positive"] or ""
         own = [*filter(None, data.columns.get("positive") or (stored, *stored.split(" or ")))]
-        words = {*map(str.strip, cells)}
-        positive = [rare] if rare in words or words.union(label_parts(cells)).isdisjoint(own) else own
+        held = {*map(str.strip, cells)}
+        positive = [rare] if rare in held or held.union(label_parts(cells)).isdisjoint(own) else own
     words = [word for word in positive if word]
     columns = reading.Columns(label=name, positive=tuple(words), contains=data.columns.get("contains", False))
     return decided_column(cells, columns, cut, data.name)

@@ -330,13 +330,13 @@ class Dataset:
         in its label cell. Questions that the file does not answer for every item are left out or, with `gaps`, included
         with 0 for the items without an answer."""
         answers, label = dict[str, np.ndarray](), self.columns.get("label")
-        columns_called = {
-            name: column for name in names if (column := min(matching(name, filter(None, self.details)), default=""))
-        }
+        columns_called = {name: min(matching(name, filter(None, self.details)), default="") for name in names}
+        columns_called = {name: column for name, column in columns_called.items() if column}
         further = self.store.details(self.id, range(self.y.size)) if columns_called else {}
         words = self.store.label_cells(self.id)[: self.y.size] if label and (gaps or self.labelled) else None
         for name in names:
-            if column := columns_called.get(name):
+            if name in columns_called:
+                column = columns_called[name]
                 place = self.details.index(column)
                 cells = [further[item][place] if item in further else "" for item in range(self.y.size)]
                 columns = reading.Columns(label=column)

@@ -242,7 +242,8 @@ def choose_label(peek: reading.Peek, end: str) -> str | None:
     )  # fmt: skip
     if model_column:
         st.session_state[AUDITED] = model_column if chosen == proposals.MODEL else None
-        chosen = {proposals.PERSON: model_column, proposals.MODEL: NONE, proposals.IGNORE: NONE}.get(chosen, chosen)
+        answers = {proposals.PERSON: model_column, proposals.MODEL: NONE, proposals.IGNORE: NONE}
+        chosen = answers.get(str(chosen), chosen)
     return st.selectbox("Column of labels", others, key=f"other-label{end}") if chosen == OTHER else chosen
 
 

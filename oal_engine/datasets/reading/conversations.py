@@ -86,7 +86,7 @@ def _is_silent(message: Any) -> bool:
 def _branch(nodes: Mapping[str, Any], last: Any) -> list[Any]:
     """Return the nodes of an export of ChatGPT from the first to the last one of the branch that was shown."""
     if last not in nodes:
-        last = next((name for name, node in reversed(nodes.items()) if not node.get("children")), None)
+        last = next((name for name, node in reversed([*nodes.items()]) if not node.get("children")), None)
     branch = list[Any]()
     while last in nodes and len(branch) < len(nodes):
         branch.append(nodes[last])

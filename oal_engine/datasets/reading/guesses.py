@@ -173,7 +173,7 @@ def guess_columns(words: Words, numeric: Collection[str], named: Mapping[str, An
     if not (texts or features or "features" in named) and rest:  # a constant column is a text only if there is no other
         texts = (max(rest, key=lambda column: (_varies(words[column]), letters[column])),)
     roles = {"text": texts, "label": label, "id": id, "features": None if texts else features}
-    return Columns(**roles | named, guessed=tuple(role for role in roles if roles[role] and role not in named))
+    return Columns(**roles | dict(named), guessed=tuple(role for role in roles if roles[role] and role not in named))
 
 
 def _own_columns(words: Words, numbers: tuple[str, ...]) -> Columns:

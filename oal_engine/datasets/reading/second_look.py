@@ -11,7 +11,6 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from .codings import feature_names
 from .guesses import ABSTRACTS, LABEL_NAMES, TEXT_NAMES, TITLES
@@ -113,6 +112,7 @@ def _bounds(items: Items, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     low, high = np.full(vectors.shape[1], np.inf), np.full(vectors.shape[1], -np.inf)
     for places in np.array_split(np.flatnonzero(chosen), 1 + len(items.ids) // BLOCK_ITEMS):
         if places.size:
-            block = vectors[places].toarray() if sparse.issparse(vectors) else vectors[places]
+            rows: Any = vectors[places]
+            block = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows)
             low, high = np.minimum(low, block.min(axis=0)), np.maximum(high, block.max(axis=0))
     return low, high
