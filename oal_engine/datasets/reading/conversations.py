@@ -27,7 +27,7 @@ SIDES = (  # columns of a tool that traces a model: with messages, and those tha
     (re.compile(r"(inputs?|prompt|request)(\..+)?"), re.compile(r"(inputs?|prompt)(\..+)?")),
     (re.compile(r"(outputs?|completion|response)(\..+)?"), re.compile(r"(outputs?|completion)(\..+)?")),
 )
-TRANSCRIPT = re.compile(rf"({'|'.join(KNOWN)}): ")
+TRANSCRIPT = re.compile(rf"({'|'.join(USUAL_ROLES)}): ")
 SAMPLE, SENTENCE_WORDS = 50, 3  # cells that are looked at; mean number of words of a sentence
 MOST_DEPTH, MOST_CHARACTERS = 4, 10**6  # of objects around messages; of a list that Python has written
 ROLE_CHARACTERS = 60
