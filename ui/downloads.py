@@ -20,7 +20,7 @@ from oal_engine.sessions.settings import SessionError, Settings
 from oal_engine.store import Store
 
 from . import access
-from .page import NO_ROLE, annotator, reason_to_withhold, told
+from .page import NO_ROLE, annotator, error_in_words, reason_to_withhold
 
 CHOICES = {
     "table": "All items: your data, with labels and predictions",
@@ -81,7 +81,7 @@ def downloads_button(store: Store, settings: Settings) -> None:
             try:
                 st.code(with_access_check(store, session, text)().decode(), None, wrap_lines=True, height=300)
             except ValueError as error:
-                st.error(told(error))
+                st.error(error_in_words(error))
         st.text("Prepared on request; labeling is not interrupted.")
 
 
