@@ -1,22 +1,26 @@
-"""Files of a session to download, each written on request."""
+"""Files of a session to download, each written on request, once, and kept until the session changes."""
 
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
-from threading import BoundedSemaphore
+from threading import BoundedSemaphore, Lock
+from typing import Any
 
 import streamlit as st
 
+from oal_engine.cli.main import command as parser
 from oal_engine.output import tables, tools
+from oal_engine.sessions.files import export as exports
 from oal_engine.sessions.files import methods, model_formats
 from oal_engine.sessions.settings import SessionError, Settings
 from oal_engine.store import Store
 
 from . import access
-from .page import NO_ROLE, annotator, reason_to_withhold
+from .page import NO_ROLE, annotator, error_in_words, reason_to_withhold
 
 CHOICES = {
     "table": "All items: your data, with labels and predictions",
@@ -37,6 +41,8 @@ OF_EITHER = {"model": "All questions, in a ZIP archive", "report": "All question
 WIDTH = 440  # pixels, in which every choice fits
 MAX_EXPORTS, WAIT_SECONDS = 2, 60  # exports that run at the same time, and how long another one waits for them
 EXPORTS = BoundedSemaphore(MAX_EXPORTS)
+MOST_CELLS, TEXT_CELLS = 10**6, 50  # cells that this process exports itself, and how many of them a text counts as
+KEPT_BYTES = 2**26  # of all files that are kept
 PAGE_BUTTON = "Download as a page (HTML)"
 
 
@@ -75,7 +81,7 @@ def downloads_button(store: Store, settings: Settings) -> None:
             try:
                 st.code(with_access_check(store, session, text)().decode(), None, wrap_lines=True, height=300)
             except ValueError as error:
-                st.error(str(error))
+                st.error(error_in_words(error))
         st.text("Prepared on request; labeling is not interrupted.")
 
 
@@ -117,7 +123,8 @@ def page_button(store: Store, session: int, question: str | None) -> None:
     are asked about each item."""
     texts = st.checkbox("With the texts, and the terms learned from them", key="page-texts")
     options = ["--texts"] * texts + [f"--question={question}"] * bool(question)
-    make = partial(output, store.path, ["publish", str(session), "--format", "html", *options])
+    command = ["publish", str(session), "--format", "html", *options]
+    make = partial(kept, store.path, session, command, partial(output, store.path, command))
     file = with_access_check(store, session, make)
     st.download_button(PAGE_BUTTON, file, f"session-{session}.html", on_click="ignore", key="publish-page")
 
@@ -139,9 +146,55 @@ def with_access_check(store: Store, session: int, make: Callable[[], bytes]) -> 
     return checked_again
 
 
+class _File:
+    """A file that is kept. version: version of the session when it was made (None: it is not made yet)."""
+
+    def __init__(self) -> None:
+        self.lock, self.version, self.content = Lock(), None, b""
+
+
+_files: dict[tuple[Any, ...], _File] = {}  # by database and command, the oldest first
+_writing = Lock()  # one export at a time in this process
+
+
+def kept(database: Path, session: int, command: list[str], make: Callable[[], bytes]) -> bytes:
+    """Return the file that a command writes about a session. It is made once, and kept until the session changes."""
+    file = _files.setdefault((database, *command), _File())
+    with file.lock, closing(Store(database, read_only=True)) as store:
+        dataset = store.session(session)["dataset"]
+        version = store.fingerprint(session), store.last_later_label(dataset)
+        if file.version != version:
+            file.content, file.version = make(), version
+        content = file.content
+    size = 0
+    for name, each in reversed([*_files.items()]):
+        if (size := size + len(each.content)) > KEPT_BYTES:
+            _files.pop(name, None)
+    return content
+
+
 def export(database: Path, session: int, what: str, options: list[str]) -> bytes:
-    """Write an export of a session and return its bytes. options: options of the command `export`, such as --texts."""
-    return output(database, ["export", str(session), "--what", what, *options])
+    """Return the bytes of an export of a session. options: options of the command `export`, such as --texts."""
+    command = ["export", str(session), "--what", what, *options]
+    return kept(database, session, command, partial(_exported, database, session, command))
+
+
+def _exported(database: Path, session: int, command: list[str]) -> bytes:
+    """Write an export: in this process, which has imported and compiled everything that it takes, or in a subprocess if
+    it is so large that answers would wait for it."""
+    with closing(Store(database, read_only=True)) as store, store.snapshot():
+        data = store.dataset(store.session(session)["dataset"])
+        if data["items"] * (TEXT_CELLS if data["kind"] == "text" else data["features"]) > MOST_CELLS:
+            return output(database, command)
+        given = parser("export").make_context(*command[:1], command[1:]).params
+        with _writing, tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "output"
+            first = {"first": given["first"]} if given["first"] else {}
+            kind = given["kind"] or "csv"
+            exports.export(
+                store, session, given["what"], kind, file, given["texts"], question=given["question"], **first
+            )
+            return file.read_bytes()
 
 
 def output(database: Path, command: list[str]) -> bytes:

@@ -227,6 +227,7 @@ def store() -> Store:
     return opened
 
 
+REMOVED = f"this session was removed. Its owner can restore it for {RESTORABLE.days} days."
 NO_ROLE = "you have no role in this session any more."
 ONLY_READS = "you may read this session, but not answer in it."
 
@@ -243,7 +244,7 @@ def checked_role(store: Store, session: int) -> str:
     except StorageError:
         raise
     except StoreError:
-        raise Removed(f"this session was removed. Its owner can restore it for {RESTORABLE.days} days.") from None
+        raise Removed(REMOVED) from None
     if not (own := role(store, session)):
         raise Removed(NO_ROLE)
     return own
@@ -315,14 +316,17 @@ def chosen_session(store: Store) -> int | None:
     """
     asked = st.query_params.get("session", "")
     open_to = [row["id"] for row in sessions(store)]
-    if not open_to and not (asked and logged_in()):
+    if not (asked or open_to):
         return None
     if not asked:
         st.query_params["session"] = str(open_to[0])  # so that the address can be sent
         return open_to[0]
     if not asked.isdecimal() or int(asked) not in open_to:
-        here = f", or is not open to {mail() or 'you'}. Ask its owner" if logged_in() else ""
-        complain(f"Session {asked} does not exist{here}.")
+        if asked in {str(row["id"]) for row in store.removed_sessions() if role(store, row["id"])}:
+            complain(capitalized(REMOVED))
+        else:
+            here = f", or is not open to {mail() or 'you'}. Ask its owner" if logged_in() else ""
+            complain(f"Session {asked} does not exist{here}.")
         st.page_link("home.py", label="All sessions")
         st.stop()
     return int(asked)

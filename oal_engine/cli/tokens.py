@@ -26,7 +26,8 @@ def token(
     match action:
         case "list":
             tokens = Store(db, read_only=True).tokens()
-            show({"tokens": [{column: row[column] for column in COLUMNS} for row in tokens]}, as_json, *COLUMNS)
+            rows = [{column: row[column] for column in COLUMNS} for row in tokens]
+            show({"tokens": [row | {"expires_at": row["expires_at"] or "expired"} for row in rows]}, as_json, *COLUMNS)
         case "new" if session and role:
             own, secret = Store(db).add_token(session, role, name.strip(), timedelta(days=days))
             print(f"Token {own} is valid for {days:,} days, and is shown only now:", file=sys.stderr)

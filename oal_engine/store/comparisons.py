@@ -50,6 +50,11 @@ class Comparisons(Tables):
         """Return whether a comparison of this name exists."""
         return self.one("SELECT 1 FROM comparisons WHERE name = ?", name) is not None
 
+    def removed_comparison(self, comparison: int) -> bool:
+        """Return whether there was a comparison with this id, and is none now."""
+        last = self.number("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'comparisons'")
+        return 0 < comparison <= last and not self.one("SELECT 1 FROM comparisons WHERE id = ?", comparison)
+
     @writes
     def remove_comparison(self, comparison: int) -> None:
         """Delete a comparison with its replays."""

@@ -258,7 +258,7 @@ CREATE TABLE tokens (                  -- of programs that label over HTTP
     role TEXT NOT NULL CHECK (role IN ('owner', 'annotator', 'reader')),
     annotator TEXT NOT NULL,
     created_at TEXT NOT NULL,
-    expires_at TEXT NOT NULL
+    expires_at TEXT NOT NULL           -- '': it has expired, whatever the clock says now
 ) STRICT;
 
 CREATE TABLE removals (                -- removed sessions, until they are erased; then their names alone

@@ -213,13 +213,16 @@ class Sessions(Log):
     @writes
     def add_token(self, session: int, role: str, annotator: str, lifetime: timedelta) -> tuple[int, str]:
         """Create a token of a session with one of ROLES. annotator: the name that its answers get ("": `token NUMBER`).
-        Return the number of the token, and its secret text, which is not stored."""
+        Return the number of the token, which no other token had, and its secret text, which is not stored."""
         if role not in ROLES:
             raise StoreError(f"a role must be {', '.join(ROLES)}. Got {role}.")
         if not words(LONGEST_ANNOTATOR)(annotator):
             raise StoreError(f"the annotator of a token needs a name of {LONGEST_ANNOTATOR} characters at most.")
         self.session(session)  # raises if it does not exist
-        secret, id = token_urlsafe(32), self.number("SELECT coalesce(max(id), 0) + 1 FROM tokens")
+        secret, sequence = token_urlsafe(32), "SELECT seq FROM sqlite_sequence WHERE name = 'tokens'"
+        id = self.number(f"SELECT 1 + max(coalesce(max(id), 0), coalesce(({sequence}), 0)) FROM tokens")
+        self.db.execute("DELETE FROM sqlite_sequence WHERE name = 'tokens'")
+        self.db.execute("INSERT INTO sqlite_sequence VALUES ('tokens', ?)", [id])
         self._insert("tokens", {
             "id": id, "digest": digest_of(secret), "session": session, "role": role,
             "annotator": annotator or f"token {id}", "created_at": now(), "expires_at": now(-lifetime),
@@ -227,12 +230,22 @@ class Sessions(Log):
         return id, secret
 
     def tokens(self) -> list[Row]:
-        """Return every token, oldest first. valid: whether it has not expired and its session is not removed."""
+        """Return every token, oldest first. valid: whether it has not expired and its session is not removed.
+
+        A token that has once been found to have expired stays so, whatever the clock says later: `expires_at` is "".
+        """
+        time = now()
+        if not self.read_only and self.one("SELECT 1 FROM tokens WHERE expires_at <> '' AND expires_at <= ?", time):
+            self._end_tokens(time)
         return self.query(
             f"SELECT tokens.*, expires_at > ? AND {self.PRESENT} AS valid FROM tokens"
             " JOIN sessions ON sessions.id = session ORDER BY tokens.id",
-            now(),
+            time,
         )
+
+    @writes
+    def _end_tokens(self, time: str) -> None:
+        self.db.execute("UPDATE tokens SET expires_at = '' WHERE expires_at <= ?", [time])
 
     @writes
     def remove_token(self, token: int | None = None) -> None:

@@ -114,6 +114,36 @@ def test_a_message_reaches_no_question_of_another_session(app_store, theirs, own
     assert before == stored(app_store, theirs.id)
 
 
+@pytest.mark.parametrize("name", ["", BEN])
+def test_a_second_tab_of_a_person_follows_the_first(app_store, own, sent, name):
+    """An answer to the item that the same person has just answered in another tab moves this tab to the current item.
+    The same label is stored already; another one, and a late answer to a skipped item, is refused aloud. Nobody else
+    is named."""
+
+    def press(tab, action, label=None):
+        event = {"id": f"{tab} {label} {question['id']}", "question": question["id"], "item": question["item"]}
+        changes = {"was": 0} if action == "correct" else {}
+        told = sent(own, event | {"action": action, "label": label} | changes, annotator=name)
+        assert told["acked"] == [event["id"]]
+        return told["place"]["question"], told["error"]
+
+    by = f" by {name}" if name else ""
+    refused = f"Not stored: this item was answered already{by}. To change the answer, correct it under History."
+    question = sent(own, annotator=name)["place"]["question"]
+    for first, again, other in ((1, ("label", 1), ("label", 2)), (None, ("skip", None), ("label", 1))):
+        following, _ = press("first", "label" if first else "skip", first)
+        assert following["id"] != question["id"]
+        assert (following, None) == press("second", *again)
+        assert (following, refused) == press("second", *other)
+        question, skipped = following, question
+    question = skipped
+    assert press("first", "correct", 1)[1] is None
+    assert press("second", "correct", 1)[1] == refused
+    assert press("second", "correct", 2)[1] == refused
+    labels = [(row["label"], row["annotator"]) for row in app_store.answers(own) if row["label"] is not None]
+    assert [(1, name), (1, name)] == labels
+
+
 @pytest.mark.parametrize("event", [
     messages.RowEvent(id="row", row=0, action=1), messages.RowTag(id="row", row=0, tag="unsure", given=True),
 ])  # fmt: skip

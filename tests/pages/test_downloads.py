@@ -77,3 +77,58 @@ def test_what_is_chosen_is_what_the_command_writes(store, tmp_path):
     assert (tmp_path / "expected.zip").read_bytes() == wanted
     lines = downloads.export(store.path, session, "model", ["--format", "json"])
     assert lines.startswith(b'{"oal_model": ')
+
+
+def test_a_file_is_made_once_until_its_session_changes(store, monkeypatch):
+    """A second download does no work. After an answer, a note or a correction the file is made anew. Another format,
+    or another choice, is another file."""
+    datasets.add(store, "sparse", datasets.table(stream_of()[1]), "made.svmlight")
+    opened = begin(store, budget=20)
+    made = []
+    write = export.export
+    monkeypatch.setattr(export, "export", lambda *given, **more: made.append(given) or write(*given, **more))
+    monkeypatch.setattr(downloads, "output", None)  # no other process
+
+    def downloaded(what="labels", *options):
+        content, before = downloads.export(store.path, opened.id, what, [*options]), len(made)
+        assert content == downloads.export(store.path, opened.id, what, [*options])
+        assert before == len(made)
+        return content
+
+    first = opened.place.asked
+    for act in (
+        lambda: opened.answer("a", first.id, 1, "anna"),
+        lambda: opened.note("n", first.item, "odd", "anna"),
+        lambda: opened.correct("c", first.id, -1, "anna"),
+        lambda: opened.answer("b", opened.place.asked.id, -1, "anna"),
+    ):
+        before = downloaded()
+        act()
+        assert before != downloaded()
+    assert 5 == len(made)
+    assert downloaded("labels", "--format", "jsonl") != downloaded("decisions", "--format", "jsonl")
+    assert 7 == len(made)
+
+
+def test_few_bytes_are_kept(store, monkeypatch):
+    """Of the files that were made, the oldest are forgotten as soon as all of them together are too large."""
+    datasets.add(store, "sparse", datasets.table(stream_of()[1]), "made.svmlight")
+    session, made = begin(store, budget=20).id, []
+
+    def downloaded(name):
+        downloads.kept(store.path, session, [name], lambda: made.append(name) or bytes(40))
+
+    monkeypatch.setattr(downloads, "KEPT_BYTES", 100)
+    for name in "abbaccab":
+        downloaded(name)
+    assert [*"abcab"] == made
+
+
+def test_a_large_table_is_made_by_another_process(store, monkeypatch):
+    """The table of a large data set is written by a subprocess, so that no answer waits for it."""
+    datasets.add(store, "sparse", datasets.table(stream_of()[1]), "made.svmlight")
+    session = begin(store, budget=20).id
+    monkeypatch.setattr(downloads, "MOST_CELLS", 10)
+    monkeypatch.setattr(downloads, "output", lambda path, command: " ".join(command).encode())
+    wanted = f"export {session} --what decisions --texts".encode()
+    assert wanted == downloads.export(store.path, session, "decisions", ["--texts"])

@@ -261,6 +261,22 @@ def test_only_owners_restore(app_store, session, become):
     assert [session] == [row["id"] for row in app_store.sessions()]
 
 
+def test_what_was_removed_says_so_after_a_reload(app_store, session, keep, become):
+    """The address of a removed session or comparison says that it was removed, to people who could see it."""
+    app_store.put_role(session, BEN, "reader", ANNA)
+    spec = experiments.specification({"data": [DATA], "algorithms": {"PAA-I": {}}})
+    compared = experiments.begin(spec, app_store, "compared")
+    app_store.remove_session(session, ANNA)
+    app_store.remove_comparison(compared)
+    gone = "This session was removed. Its owner can restore it for 30 days."
+    for who in (ANNA, BEN, ADMIN, EVE):
+        become(who)
+        for page in ("pages/1_Label.py", "pages/3_Replay.py"):
+            assert (gone in shown(page, session=session)) == (who != EVE)
+        assert "This comparison was removed." in shown("pages/2_Compare.py", comparison=compared)
+        assert "Comparison 2 does not exist." in shown("pages/2_Compare.py", comparison=compared + 1)
+
+
 async def _nothing():
     return {"type": "http.disconnect"}
 

@@ -26,7 +26,7 @@ from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SKIP, create
 from oal_engine.store import Store
 from tests.harness.exports import TYPED, plain, rows_of
-from tests.harness.sessions import RUNS, begin, label_truly, label_until_the_end, say
+from tests.harness.sessions import EVENTS, RUNS, begin, label_truly, label_until_the_end, say
 
 EVIL = [
     'a "quote", a comma', "two\nlines", "two\r\nlines", "one\rreturn", "=1+1", "@SUM(A1)", "-2+3|cmd", "שלום עולם",
@@ -360,7 +360,7 @@ def test_the_list_of_a_replay_is_what_a_session_exports(store, data, algorithm, 
             assert sk.recall_score(opened.y, listed, pos_label=-1) == pytest.approx(found["specificity"])
     if not opened.multiclass and linear(opened.learner):
         wrong = opened.history[0]
-        opened.correct("wrong", wrong.id, -wrong.label, "")
+        opened.correct(next(EVENTS), wrong.id, -wrong.label, "")
         ranking = outcome.of_session(opened).ranking
         assert sk.f1_score(opened.y, taken_home(opened)) == pytest.approx(ranking.depths([ranking.listed])[0].f1.value)
 

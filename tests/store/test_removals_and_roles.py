@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from oal_engine.store import StoreError, digest_of, now
+from oal_engine.store import StoreError, digest_of, now, sessions
 from tests.harness.sessions import erase
 from tests.harness.tables import DATASET, ITEMS, SESSION, answer, ask, replace_everywhere, rows
 
@@ -195,3 +195,20 @@ def test_a_token_is_stored_as_its_digest(store, session):
     assert [0, 0] == [row["valid"] for row in store.tokens()]
     store.remove_dataset(1)
     assert [] == store.tokens()
+
+
+def test_a_token_that_has_expired_stays_so(store, session, monkeypatch):
+    """A token that was found to have expired is not valid again when the clock goes back, and the number of a removed
+    token, with the name that it gives, is never given again."""
+    days, time = [0.0], sessions.now
+    monkeypatch.setattr(sessions, "now", lambda ago=timedelta(): time(ago - timedelta(days[0])))
+    store.add_token(session, "reader", "", timedelta(10))
+    store.add_token(session, "reader", "", timedelta(30))
+    for days[0], valid in ((9, [1, 1]), (11, [0, 1]), (9, [0, 1]), (-400, [0, 1])):
+        assert valid == [row["valid"] for row in store.tokens()]
+    for number in (3, 4):
+        assert number == store.add_token(session, "reader", "", timedelta(10))[0]
+        store.remove_token(number)
+    store.remove_token()
+    assert 5 == store.add_token(session, "reader", "", timedelta(10))[0]
+    assert ["token 5"] == [row["annotator"] for row in store.tokens()]

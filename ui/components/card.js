@@ -46,6 +46,7 @@ class Card {
     document.addEventListener("keydown", (event) => this.takeSpace(event), { signal, capture: true });
     document.addEventListener("keydown", (event) => this.onKey(event), { signal });
     window.addEventListener("beforeunload", (event) => this.leave(event), { signal });
+    for (const news of ["oal-news", "focus"]) window.addEventListener(news, () => this.ask(true), { signal });
   }
 
   get pending() {

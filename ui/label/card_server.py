@@ -20,6 +20,7 @@ from oal_engine.sessions.log import Entry, StoredQuestion, read_entry
 from oal_engine.sessions.session import OthersAnsweredError, Session
 from oal_engine.sessions.settings import SKIP, SessionError, Settings
 from oal_engine.sessions.state import Place
+from oal_engine.store import Row
 
 from ..components.pulse import idle_seconds
 from ..page import check_may_answer, checked_role, counted, store, stored_settings
@@ -32,6 +33,7 @@ OTHERS_ANSWER = "A question that stays unanswered for {:g} minutes comes to you.
 QUOTA = "You have given your {}. Thank you."
 REPLACED = "this question was replaced; reload the page."
 ANSWERED_BY = "this item was answered already by {}."
+OTHER_TAB = "this item was answered already{}. To change the answer, correct it under History."
 
 CLASS_KEYS = "123456789qwetyuiopasdfjklxvbm"  # keys of K classes; the card itself uses g, h, n and z
 TAG_KEYS = "1234567890"  # keys of tags, unless a class has them
@@ -70,6 +72,13 @@ def with_keys(tags: Iterable[str], class_keys: Iterable[list[str]]) -> list[dict
 def card_server(session: int) -> CardServer:
     """Return the card server of a session, opened once in this server process."""
     return CardServer(session)
+
+
+def _answered(row: Row, annotator: str) -> str:
+    """Return the refusal of an answer to a question that has another one. row: the question, as in `Store.answer`."""
+    if row["annotator"] == annotator:
+        return OTHER_TAB.format(f" by {annotator}" if annotator else "")
+    return ANSWERED_BY.format(row["annotator"] or "somebody")
 
 
 class Annotations(NamedTuple):
@@ -142,7 +151,7 @@ class CardServer:
                     self._reopened[annotator] = event.question
             case messages.Correction():
                 self._check_item(event)
-                self._check_label(event)
+                self._check_label(event, annotator)
                 label = event.labels or cast(int, event.label)
                 session.correct(event.id, event.question, label, annotator, event.seconds, event.highlighted)
             case messages.Answer():
@@ -150,7 +159,11 @@ class CardServer:
                 labels = SKIP if event.action == "skip" else event.labels or cast(int, event.label)
                 again = self._reopened.pop(annotator, None) == event.question
                 answer = session.correct if again else session.answer  # both raise an error for the label None
-                answer(event.id, event.question, labels, annotator, event.seconds, event.highlighted)
+                try:
+                    answer(event.id, event.question, labels, annotator, event.seconds, event.highlighted)
+                except SessionError:
+                    if not self._is_given(event, annotator):
+                        raise
 
     def _remember(self, event: messages.Event, annotator: str) -> None:
         """Remember the question that an annotator labeled last, and forget it after a skip or an undo."""
@@ -179,12 +192,24 @@ class CardServer:
         if event.item is not None and event.item != asked:
             raise SessionError(REPLACED)
 
-    def _check_label(self, event: messages.Correction) -> None:
-        """Refuse a correction if somebody else has changed the label since the browser showed it."""
+    def _is_given(self, event: messages.Answer, annotator: str) -> bool:
+        """Tell whether the annotator gave this answer already, in another tab. Refuse it if they gave another one."""
+        session, store = self.session.id, self.session.store
+        row = store.answer(session, event.question)
+        if not row and (asked := store.asked_of_item(session, event.question)):
+            row = store.answer(session, asked)  # the tab had prepared another question about the same item
+        if not row or row["label"] is None or row["annotator"] != annotator:
+            return False
+        if (row["labels"] if event.labels else row["label"]) != (event.labels or event.label or SKIP):
+            raise SessionError(_answered(row, annotator))
+        return True
+
+    def _check_label(self, event: messages.Correction, annotator: str) -> None:
+        """Refuse a correction if the label has changed since the browser showed it."""
         current = self.session.store.answer(self.session.id, event.question) or {"label": None}
         label = current["labels" if isinstance(event.was, list) else "label"]
         if current["label"] is not None and label != event.was and not self.session.store.event(event.id):
-            raise SessionError(ANSWERED_BY.format(current["annotator"] or "somebody"))
+            raise SessionError(_answered(current, annotator))
 
     def payload(
         self, problem: str | None = None, annotator: str = "", review: int | None = None, marks: bool | None = None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 Turn: TypeAlias = tuple[str, str]  # who says it, and what
@@ -21,6 +22,13 @@ WRITTEN = re.compile(r"""\s*[\[{].{0,300}?["'](role|from|author|sender|speaker|u
 CHATS = re.compile(
     r"(.*[_ .])?(messages?|conversations?|turns?|dialog(ue)?s?|chats?|utterances?|transcripts?|history)", re.IGNORECASE
 )  # columns whose messages may have any names as roles
+COLUMN = "conversation"  # the name of a column of conversations
+SIDES = (  # columns of a tool that traces a model: with messages, and those that may also hold sentences
+    (re.compile(r"(inputs?|prompt|request)(\..+)?"), re.compile(r"(inputs?|prompt)(\..+)?")),
+    (re.compile(r"(outputs?|completion|response)(\..+)?"), re.compile(r"(outputs?|completion)(\..+)?")),
+)
+TRANSCRIPT = re.compile(rf"({'|'.join(USUAL_ROLES)}): ")
+SAMPLE, SENTENCE_WORDS = 50, 3  # cells that are looked at; mean number of words of a sentence
 MOST_DEPTH, MOST_CHARACTERS = 4, 10**6  # of objects around messages; of a list that Python has written
 ROLE_CHARACTERS = 60
 
@@ -153,3 +161,52 @@ def _call(call: Any) -> str:
     arguments = next((function[key] for key in ("arguments", "args", "input") if key in function), "")
     words = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, default=str)
     return f"[calls {function.get('name')}({words})]"
+
+
+def exchange(words: Mapping[str, Sequence[str]]) -> tuple[str, str] | None:
+    """Return the columns of what a model was asked and of what it said. Return None if a table has no such pair, or if
+    both are texts of one sentence and the second one repeats few words, as labels do."""
+    asked, said = (_side(*patterns, words) for patterns in SIDES)
+    if not (asked and said):
+        return None
+    are_labels = 2 * len({*words[said]}) <= len(words[said]) and not any(map(_holds_turns, words[asked][:1]))
+    return None if are_labels else (asked, said)
+
+
+def _side(pattern: re.Pattern[str], of_sentences: re.Pattern[str], words: Mapping[str, Sequence[str]]) -> str | None:
+    """Return the one column of messages with roles whose name fits the pattern, else the one column of sentences."""
+    cells_of = {column: cells[:SAMPLE] for column, cells in words.items() if pattern.fullmatch(column.casefold())}
+    turns = [column for column, cells in cells_of.items() if 2 * sum(map(_holds_turns, cells)) > len(cells)]
+    sentences = [
+        column for column, cells in cells_of.items() if of_sentences.fullmatch(column.casefold()) and all(cells)
+    ]
+    fitting = turns or [column for column in sentences if _are_sentences(cells_of[column])]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _are_sentences(cells: Sequence[str]) -> bool:
+    return sum(len(cell.split()) for cell in cells) >= SENTENCE_WORDS * len(cells)
+
+
+def _holds_turns(cell: str) -> bool:
+    return TRANSCRIPT.match(cell) is not None or bool(conversation(cell))
+
+
+def joined(asked: Any, said: Any) -> str:
+    """Join what a model was asked and what it said to a conversation. An answer may repeat what was asked."""
+    before, after = _turns_or_words(asked, "user"), _turns_or_words(said, "assistant")
+    return joined_turns(after if after[: len(before)] == before else before + after)
+
+
+def _turns_or_words(cell: Any, role: str) -> list[Turn]:
+    """Return the turns of a cell. One without roles is a single turn of this role."""
+    value = read(cell)
+    if isinstance(value, str) and value.lstrip()[:1] == "{":
+        with suppress(ValueError, RecursionError):
+            value = json.loads(value)
+    if turns := turns_of(value):
+        return turns
+    words = [*value.values()] if isinstance(value, Mapping) else [value]
+    if len(words) == 1 and isinstance(words[0], str):
+        return [(role, words[0])] if words[0].strip() else []
+    return [(role, cell if isinstance(cell, str) else json.dumps(value, ensure_ascii=False, default=str))]

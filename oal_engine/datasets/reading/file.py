@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from . import second_look
+from . import conversations, second_look
 from .codings import COMMA, POINT, Coder, ManyWordsError, expanded_row
 from .columns import Columns
 from .encodings import encoded_twice
@@ -30,7 +30,7 @@ from .items import (
 )
 from .parsed import BROKEN, Cells, Line, ParsedFile, cell_text, first_rows, is_whole
 from .readers import BINARY, READERS, check_reader, exported, live_source, reader_for
-from .records import flat_record, record
+from .records import flat_record, record, with_reply
 from .references import with_noted_decisions
 from .sources import SAMPLE_ROWS, DataError, FileOrPath, Opening, Progress, Source, open_source
 
@@ -66,17 +66,37 @@ def parse(
         check_used(opening, reader, parsed, source.name)
         if reader not in BINARY:
             parsed = parsed._replace(detected={"encoding": source.encoding, **parsed.detected})
-        rows = iter(parsed.rows)
-        sample = first_rows(((line, cell_words(cells), cells) for line, cells in rows), SAMPLE_ROWS)
-        words = first_columns(parsed.columns, (cells for _, cells, _ in sample))
-        if words is None and not sample and parsed.detected.get("header") == "yes":
+        parsed, words = _sampled(parsed)
+        if words and (columns := conversations.exchange(words)):
+            parsed, words = _sampled(_with_conversations(parsed, *columns))
+        if words is None and parsed.detected.get("header") == "yes" and not [*islice(parsed.rows, 1)]:
             raise DataError(f"{source.name} has no items below its header.")
         if words is None:
             other = "; arrays, and objects over several lines, are read as json (--reader json)"
             raise DataError(f"{source.name} has no items, read as {reader}{other if reader == 'jsonl' else ''}.")
         if twice := next(filter(None, map(encoded_twice, chain.from_iterable(words.values()))), None):
             parsed = parsed._replace(detected={**parsed.detected, TWICE: " for ".join(twice)})
-        yield source, reader, parsed._replace(rows=chain(((line, cells) for line, _, cells in sample), rows)), words
+        yield source, reader, parsed, words
+
+
+def _sampled(parsed: ParsedFile) -> tuple[ParsedFile, Words | None]:
+    """Return a parsed file, and its first rows as {column: words}; None if none of them is readable."""
+    rows = iter(parsed.rows)
+    sample = first_rows(((line, cell_words(cells), cells) for line, cells in rows), SAMPLE_ROWS)
+    words = first_columns(parsed.columns, (cells for _, cells, _ in sample))
+    return parsed._replace(rows=chain(((line, cells) for line, _, cells in sample), rows)), words
+
+
+def _with_conversations(parsed: ParsedFile, asked: str, said: str) -> ParsedFile:
+    """Join the columns of what a model was asked and of what it said to one of conversations."""
+    first, second = parsed.columns.index(asked), parsed.columns.index(said)
+    others = [at for at in range(len(parsed.columns)) if at not in (first, second)]
+
+    def joined(cells: Cells) -> list[Any]:
+        return [conversations.joined(cells[first], cells[second]), *(cells[at] for at in others)]
+
+    rows = ((line, cells if isinstance(cells, str) else joined(cells)) for line, cells in parsed.rows)
+    return parsed._replace(columns=[conversations.COLUMN, *(parsed.columns[at] for at in others)], rows=rows)
 
 
 def check_used(opening: Opening, reader: str, parsed: ParsedFile, name: str) -> None:
@@ -324,4 +344,5 @@ def _cells(line: str, wanted: list[str], as_json: bool) -> Cells | str:
     if not as_json:
         return [line.rstrip("\r\n")]
     values = record(line)
-    return BROKEN if values is None else [*map((values | flat_record(values)).get, wanted)]
+    flatten = flat_record if {"messages", "prompt"} & {*wanted} else with_reply
+    return BROKEN if values is None else [*map((values | flatten(values)).get, wanted)]

@@ -19,7 +19,7 @@ from .labels import MORE_PAIRS, PAIRS, plain
 from .names import kind_of_name
 from .parsed import BROKEN, Doubt, ParsedFile, cell_text, is_whole, name_list
 from .records import annotated, flat_record, record, with_reply
-from .sources import SAMPLE_ROWS, DataError, Source
+from .sources import DataError, Source
 from .tables import to_table
 
 Flatten: TypeAlias = Callable[[Mapping[str, Any]], dict[str, Any]]
@@ -95,8 +95,8 @@ def _shape(value: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def _have_replies(objects: Sequence[Mapping[str, Any]]) -> bool:
     """Tell whether the messages of objects are questions with a reply each that is a label, to fine-tune a model."""
-    asked = [with_reply(values) for values in objects if "messages" in values]
-    replies = [each["label"] for each in asked if "messages" not in each]
+    asked = [with_reply(values) for values in objects if {"messages", "completion"} & {*values}]
+    replies = [each["label"] for each in asked if not {"messages", "completion"} & {*each}]
     few = len({*replies}) <= max(2, len(replies) / 2) and all(len(reply) <= REPLY_CHARACTERS for reply in replies)
     return 0 < len(replies) == len(asked) and few
 
@@ -178,14 +178,25 @@ def _array(source: Source, numbered: Callable[[], Iterator[tuple[int, Any]]]) ->
 
 
 def _inner_list(objects: Sequence[Mapping[str, Any]]) -> str | None:
-    """Return the key of the one list of objects with texts, in objects that have no text of their own."""
+    """Return the key of the one list of objects with texts, or of texts with one label, in objects that have no text of
+    their own."""
     lists: dict[str, list[Any]] = {}
     for key, inner in chain.from_iterable(each.items() for each in objects):
-        if _kind(inner, key) is dict:
+        if _kind(inner, key) in (dict, str):
             lists.setdefault(key, []).extend(inner)
-    if len(lists) != 1 or _has_text([{**each, next(iter(lists)): None} for each in objects]):
+    if len(lists) != 1:
         return None
-    return next((key for key, inner in lists.items() if _has_text(inner[:FIRST_OBJECTS])), None)
+    [(key, inner)] = lists.items()
+    outer = [{name: each[name] for name in each if name != key} for each in objects]
+    if isinstance(inner[0], str):
+        is_found = _are_prose(inner) and any(map(_is_label, outer[0]))
+    else:
+        is_found = _has_text(inner[:FIRST_OBJECTS])
+    return key if is_found and not _has_text(outer) else None
+
+
+def _is_label(key: str) -> bool:
+    return LABEL_NAMES[0].fullmatch(key.casefold()) is not None or kind_of_name(key) == "label"
 
 
 def _has_text(objects: Sequence[Mapping[str, Any]]) -> bool:
@@ -202,19 +213,21 @@ def _are_prose(texts: Sequence[str]) -> bool:
     return sum(len(text.split()) for text in texts) >= PROSE_WORDS * len(texts)
 
 
-def _unfolded(objects: Objects, key: str) -> Iterator[dict[str, Any] | None]:
-    """Yield the objects in a list of each object, with the other values of the outer one."""
+def _unfolded(objects: Objects, key: str) -> Iterator[dict[str, Any]]:
+    """Yield the objects or texts in a list of each object, with the other values of the outer one."""
     for _, values in objects:
         outer = {name: each for name, each in (values or {}).items() if name != key}
-        yield from (outer | each if isinstance(each, dict) else None for each in (values or {}).get(key) or ())
+        for inner in (values or {}).get(key) or ():
+            yield outer | (inner if isinstance(inner, dict) else {key: inner})
 
 
 def _kind(value: Any, key: str = "") -> type | None:
     """Return whether a value is a list of objects (dict), of rows (list) or of texts (str); else None. A conversation
     is a value of its own."""
-    if not isinstance(value, list) or not value or is_conversation(value, CHATS.fullmatch(key) is not None):
+    first = value[:FIRST_OBJECTS] if isinstance(value, list) else []
+    if not first or is_conversation(first, CHATS.fullmatch(key) is not None):
         return None
-    kinds = {type(each) for each in value[:SAMPLE_ROWS]}
+    kinds = {type(each) for each in first}
     return kinds.pop() if len(kinds) == 1 and kinds <= {dict, list, str} else None
 
 
@@ -287,13 +300,15 @@ def _of_parts(source: Source, parts: dict[str, Any]) -> ParsedFile | None:
     """Turn an object whose values all are lists of objects, of rows or of texts into one table, in which the keys are a
     column. Return None for another object, and for one of columns."""
     kinds = {_kind(part) for part in parts.values()}
-    if len(kinds) != 1:
+    if len(kinds) != 1 or None in kinds:
         return None
-    names = [key for key, part in parts.items() for _ in part or ()]
+    names = [key for key, part in parts.items() for _ in part]
     column = LABEL if _are_classes(parts) else SOURCE
     if kinds == {dict}:
-        keys = [tuple(part[0]) for part in parts.values()]
-        if len({*keys}) > 1 or any(LABEL_NAMES[0].fullmatch(key.casefold()) for key in keys[0]):
+        keys = [{*part[0]} for part in parts.values()]
+        if not set.intersection(*keys):
+            return None  # lists of different things
+        if any(each != keys[0] for each in keys) or any(map(_is_label, keys[0])):
             column = SOURCE
         return _walk(source, [each | {column: name} for each, name in zip(_joined(parts), names)])
     if kinds == {list} and all(" " in cell_text(part[0]) for part in parts.values()):

@@ -55,8 +55,6 @@ def flat_record(value: Mapping[str, Any]) -> dict[str, Any]:
             return _without(flat, *(f"responses.{name}" for name in responses)) | {
                 "label": _response(chain.from_iterable(filter(None, responses.values())))
             }
-        case {"prompt": str(text), "completion": str(word)}:  # older fine-tuning format of OpenAI
-            return _without(flat, "prompt", "completion") | {"text": text, "label": word.strip()}
         case {"status": str()} if questions := [
             name for name in value if f"{name}.users" in value
         ]:  # Argilla, as a table
@@ -66,13 +64,18 @@ def flat_record(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_reply(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Flatten an object of the fine-tuning format of OpenAI: the message of the user becomes `text`, the reply to it
+    """Flatten an object of a fine-tuning format of OpenAI: the message of the user becomes `text`, the reply to it
     `label`. An object with more messages, or with a text or a label of its own, is flattened as any other."""
     flat = flat_record(value)
-    match value.get("messages"):
-        case [*before, {"role": "user", "content": str(text)}, {"role": "assistant", "content": str(word)}]:
-            if all(each.get("role") in ("system", "developer") for each in before) and not {"text", "label"} & {*flat}:
-                return _without(flat, "messages") | {"text": text, "label": word}
+    match value:
+        case {"text": _} | {"label": _}:
+            return flat
+        case {"prompt": str(text), "completion": str(word)}:  # the older format
+            return _without(flat, "prompt", "completion") | {"text": text, "label": word.strip()}
+        case {
+            "messages": [*before, {"role": "user", "content": str(text)}, {"role": "assistant", "content": str(word)}]
+        } if all(each.get("role") == "system" for each in before):
+            return _without(flat, "messages") | {"text": text, "label": word}
     return flat
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from math import ceil, floor, sqrt
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -255,8 +256,21 @@ class Outcome(NamedTuple):
         return lines
 
 
+_outcomes: WeakKeyDictionary[Session | OneQuestion, tuple[tuple[int, int], Outcome]] = WeakKeyDictionary()
+
+
 def of_session(session: Session | OneQuestion) -> Outcome:
-    """Return the current outcome of a session. Raise ModelError if its learner is not linear."""
+    """Return the current outcome of a session, computed once until its log or its stream changes. Raise ModelError if
+    its learner is not linear."""
+    version = session.version, session.rounds
+    known, outcome = _outcomes.get(session, (None, None))
+    if outcome is None or known != version:
+        outcome = _of_session(session)
+        _outcomes[session] = version, outcome
+    return outcome
+
+
+def _of_session(session: Session | OneQuestion) -> Outcome:
     answered = np.array([(entry.label, entry.probability) for entry in session.log if entry.label])
     answers, chances = answered.reshape(-1, 2).T
     margins = model.of_session(session).scores(session.dataset.rows)[session.order, 0]
