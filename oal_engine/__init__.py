@@ -75,4 +75,5 @@ def did_you_mean(name: object, names: Iterable[object], closeness: float = 0.6) 
 
     by_name = {str(each).casefold(): str(each) for each in names}
     close = [by_name[each] for each in get_close_matches(str(name).casefold(), by_name, cutoff=closeness)]
+    close = [each for each in close if each != str(name)]
     return f" Did you mean {' or '.join(close)}?" if close else ""

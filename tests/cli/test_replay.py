@@ -76,7 +76,24 @@ def kinds(ok, tmp_path):
         *(f"{k % 3},{k % 3 == 1:d},{k % 7 / 9},{'red green blue'.split()[k % 3]}" for k in range(90)),
     ]
     (tmp_path / "kinds.csv").write_text("\n".join(lines))
-    ok("import", "kinds.csv", "--name", "kinds", "--label", "kind", "--multiclass", "--features", "plain", "--json")
+    ok(
+        "import",
+        "kinds.csv",
+        "--name",
+        "kinds",
+        "--label",
+        "kind",
+        "--multiclass",
+        "--features",
+        "plain",
+        "--json",
+        "--feature",
+        "x",
+        "--feature",
+        "y",
+        "--feature",
+        "z",
+    )
     return "kinds"
 
 

@@ -175,7 +175,7 @@ def test_a_stream_is_sampled_from_a_data_set(tmp_path):
     assert order.tolist() == stream.shuffled(2000, 5)[:1500].tolist() != race.sampled(long, 6)[2].tolist()
     with pytest.raises(ValueError, match=r"a positive or negative label for every item[.] kinds has others"):
         race.sampled(imported("kinds", ["x", "y", "z"] * 9, multiclass=True), 0)
-    with pytest.raises(ValueError, match=r"10 items or more, of both classes[.] same has 30"):
+    with pytest.raises(ValueError, match=r"Every label in column 'label' of same.csv is '1'"):
         race.sampled(imported("same", [1] * 30), 0)
     store.close()
 

@@ -316,7 +316,7 @@ def test_the_other_columns_of_new_items_stand_beside_their_predictions(table, pr
     assert [["=1+1", "https://x.org", "2019", None], [None, None, None, "x"]] == [[*row.values()][-4:] for row in made]
     assert [[1, 2.5, -3, 0], [1, 2, 3, 0.125]] == [[*row.values()][6:10] for row in made]
     code, stdout, _ = predict(folder / "new.jsonl", using=folder / "m.gz")
-    assert ["a", "'=1+1"] == [next(csv.DictReader(io.StringIO(stdout)))[name] for name in ("id", "item_margin")]
+    assert ["a", "=1+1"] == [next(csv.DictReader(io.StringIO(stdout)))[name] for name in ("id", "item_margin")]
 
 
 def test_waves_are_kept(table, tmp_path):

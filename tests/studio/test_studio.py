@@ -214,7 +214,7 @@ def sentence(call):
     with pytest.raises(ValueError, match=r".") as error:
         call()
     words = str(error.value)
-    assert re.fullmatch(r"(?!.*--).*\.", words), words
+    assert re.fullmatch(r"(?!.*--).*[.?]", words), words
     return words
 
 

@@ -280,7 +280,7 @@ def _read(
         described = description(reader, parsed.detected, parsed.columns, items.columns, features)
         items = replace(items, columns=wanted, description=described)
         if not (limit and len(items.ids) >= limit - 1):  # the beginning of a file that is sorted by label has one label
-            second_look.look(items, opening.layout, source.name)
+            second_look.look(items, opening.layout, source.name, is_import=label_values is None)
         return items
 
 

@@ -23,7 +23,7 @@ PROSE_WORDS = 4  # mean number of words of texts among which a single word is no
 NAMES = (re.compile(TEXT_NAMES), re.compile(r"(.*[_ ])?(id|name|date|title|abstract)"), *LABEL_NAMES[:2])
 
 
-def look(items: Items, layout: Layout, name: str) -> None:
+def look(items: Items, layout: Layout, name: str, is_import: bool = True) -> None:
     """Raise DataError, with the option that answers, if the items that were read contradict themselves. layout: what
     the user named."""
     columns, texts = items.columns, items.texts
@@ -39,7 +39,7 @@ def look(items: Items, layout: Layout, name: str) -> None:
             f"{'All' if share == 1 else 'Most'} texts of {name} are the same ({share:.0%}), in column "
             f"{' + '.join(columns.text)!r}: name the column of the texts (--text NAME)."
         )
-    if columns.label and "label" not in columns.guessed:
+    if columns.label and "label" not in columns.guessed and is_import:  # later items may all be of one class
         _look_at_labels(items, name)
     if columns.features and not texts:
         _look_at_features(items, columns.features, name)
