@@ -28,7 +28,7 @@ STATES = {
     "running": "running", "finished": "finished", "failed": "failed", "cancelled": "cancelled",
     "lost": "lost its process", "stopped": "not finished",
 }  # fmt: skip
-UNKNOWN, GONE = "Comparison {} does not exist.", "This comparison was removed."
+UNKNOWN, REMOVED = "Comparison {} does not exist.", "This comparison was removed."
 NONE_YET = "No comparisons yet. The default one takes about half a minute."
 STOPPED = "It was stopped before its end. The finished part is kept; Resume runs the rest."
 NO_CURVES = "Curves appear here as soon as the first of them is complete."
@@ -52,7 +52,7 @@ def compare(store: Store) -> None:
     elif asked.isdecimal() and int(asked) in [row["id"] for row in _visible(store)]:
         _show_comparison(store, int(asked))
     else:
-        complain(GONE if asked.isdecimal() and store.removed_comparison(int(asked)) else UNKNOWN.format(asked))
+        complain(REMOVED if asked.isdecimal() and store.removed_comparison(int(asked)) else UNKNOWN.format(asked))
         st.page_link(PAGE, label="All comparisons")
 
 

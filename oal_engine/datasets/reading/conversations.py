@@ -23,7 +23,7 @@ CHATS = re.compile(
     r"(.*[_ .])?(messages?|conversations?|turns?|dialog(ue)?s?|chats?|utterances?|transcripts?|history)", re.IGNORECASE
 )  # columns whose messages may have any names as roles
 COLUMN = "conversation"  # the name of a column of conversations
-SIDES = (  # columns of a tool that traces a model: with messages, and those that may also hold sentences
+SIDES = (  # columns of a tool that traces a model: with messages, and columns that may also hold sentences
     (re.compile(r"(inputs?|prompt|request)(\..+)?"), re.compile(r"(inputs?|prompt)(\..+)?")),
     (re.compile(r"(outputs?|completion|response)(\..+)?"), re.compile(r"(outputs?|completion)(\..+)?")),
 )
@@ -164,13 +164,15 @@ def _call(call: Any) -> str:
 
 
 def exchange(words: Mapping[str, Sequence[str]]) -> tuple[str, str] | None:
-    """Return the columns of what a model was asked and of what it said. Return None if a table has no such pair, or if
+    """Return the columns of a model's input and output. Return None if a table has no such pair, or if
     both are texts of one sentence and the second one repeats few words, as labels do."""
-    asked, said = (_side(*patterns, words) for patterns in SIDES)
-    if not (asked and said):
+    model_input, model_output = (_side(*patterns, words) for patterns in SIDES)
+    if not (model_input and model_output):
         return None
-    are_labels = 2 * len({*words[said]}) <= len(words[said]) and not any(map(_holds_turns, words[asked][:1]))
-    return None if are_labels else (asked, said)
+    are_labels = 2 * len({*words[model_output]}) <= len(words[model_output]) and not any(
+        map(_holds_turns, words[model_input][:1])
+    )
+    return None if are_labels else (model_input, model_output)
 
 
 def _side(pattern: re.Pattern[str], of_sentences: re.Pattern[str], words: Mapping[str, Sequence[str]]) -> str | None:
@@ -192,9 +194,9 @@ def _holds_turns(cell: str) -> bool:
     return TRANSCRIPT.match(cell) is not None or bool(conversation(cell))
 
 
-def joined(asked: Any, said: Any) -> str:
-    """Join what a model was asked and what it said to a conversation. An answer may repeat what was asked."""
-    before, after = _turns_or_words(asked, "user"), _turns_or_words(said, "assistant")
+def joined(model_input: Any, model_output: Any) -> str:
+    """Join a model's input and output to a conversation. An output may repeat the input."""
+    before, after = _turns_or_words(model_input, "user"), _turns_or_words(model_output, "assistant")
     return joined_turns(after if after[: len(before)] == before else before + after)
 
 

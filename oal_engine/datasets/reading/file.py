@@ -87,9 +87,9 @@ def _sampled(parsed: ParsedFile) -> tuple[ParsedFile, Words | None]:
     return parsed._replace(rows=chain(((line, cells) for line, _, cells in sample), rows)), words
 
 
-def _with_conversations(parsed: ParsedFile, asked: str, said: str) -> ParsedFile:
-    """Join the columns of what a model was asked and of what it said to one of conversations."""
-    first, second = parsed.columns.index(asked), parsed.columns.index(said)
+def _with_conversations(parsed: ParsedFile, model_input: str, model_output: str) -> ParsedFile:
+    """Join the columns of a model's input and output to one of conversations."""
+    first, second = parsed.columns.index(model_input), parsed.columns.index(model_output)
     others = [at for at in range(len(parsed.columns)) if at not in (first, second)]
 
     def joined(cells: Cells) -> list[Any]:
