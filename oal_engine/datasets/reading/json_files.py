@@ -44,8 +44,14 @@ def looks_jsonl(lines: list[str]) -> bool:
 
 def looks_json(lines: list[str]) -> bool:
     """Tell whether lines begin a JSON array or object."""
-    begin = ARCHIVED_TWEETS.sub("", "".join(lines[:3])).lstrip()
+    begin = _without_mark("".join(lines[:3])).lstrip()
     return re.match(r'\[\s*[\[{"\]]|\{\s*"', begin) is not None
+
+
+def _without_mark(text: str) -> str:
+    """Return a text without what stands before the array in an archive of X or Twitter."""
+    mark = ARCHIVED_TWEETS.match(text)
+    return text[mark.end() :] if mark else text
 
 
 def jsonl(source: Source) -> ParsedFile:
@@ -105,7 +111,7 @@ def _have_replies(objects: Sequence[Mapping[str, Any]]) -> bool:
 def json(source: Source) -> ParsedFile:
     """Parse a JSON array of objects, rows or texts; objects around such arrays; an object of columns; or several values
     after one another, such as JSON lines."""
-    text = ARCHIVED_TWEETS.sub("", source.text(), count=1)
+    text = _without_mark(source.text())
     start = len(text) - len(text.lstrip())
     line, _, rest = text[start:].partition("\n")
     if rest.lstrip()[:1] in ("[", "{") and _loaded(line) is not None:
