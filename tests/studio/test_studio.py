@@ -14,7 +14,6 @@ from scipy.sparse import coo_array, csr_array
 
 import oal_engine
 from oal_engine import Studio
-from oal_engine.kernel import rows
 from oal_engine.sessions import look_back
 from oal_engine.sessions.files import export as exports
 from oal_engine.sessions.session import Session
@@ -265,7 +264,7 @@ def test_data_in_memory_come_in(studio, capsys, data, labels):
     if stored.record["kind"] == "text":
         assert COLUMNS["text"] == [stored.item(k)["text"] for k in range(4)]
     else:
-        assert MATRIX.tolist() == rows.matrix(stored.numbers.rows).toarray().tolist()
+        assert MATRIX.tolist() == [[*stored.numbers.cells(k)] for k in range(4)]
 
 
 def sentence(call):
