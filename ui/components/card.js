@@ -21,6 +21,11 @@ const MOST_EVENTS = 100; // in a request
 const PATIENCE = 20000; // ms that the server may take to answer
 const SAID = { 1: "yes", 0: "cannot tell", "-1": "no" }; // the label of one of several questions, in words
 const COLUMN = 6; // several questions in one column; more than these have two columns
+const TURN = /^([^\s:][^:\n]{0,59}): /gm; // the beginning of a turn of a conversation
+const ROLE = /^(user|assistant|system|developer|tool\b.*)$/;
+const LONG_TURN = 600; // characters; of a longer turn the first ones are shown until it is unfolded
+const SHOWN_OF_TURN = 240;
+const MANY_TURNS = 4; // of which names that are no roles show that a text is a conversation
 const AHEAD = 3; // skipped items known ahead; with fewer, the card asks the server for more
 
 class Card {
@@ -736,7 +741,8 @@ class Card {
       if (this.root.dataset.question !== `${question?.id ?? ""}`) this.seen = Infinity; // else only its marks have come
       this.closeNote();
       this.leaveFinder();
-      const [beginning, rest] = cut(question ? content(question) : ending(place, this.payload.links));
+      const [beginning, rest] = cut(question ? turns(content(question)) : ending(place, this.payload.links));
+      if (this.seen < Infinity) keepOpen(this.text, [...beginning, ...rest]);
       this.rest = rest;
       this.text.replaceChildren(...beginning);
       this.text.querySelector("a.fact")?.after(this.linkKey);
@@ -900,6 +906,58 @@ function cut(nodes) {
   let length = 0;
   const rest = pieces.findIndex((piece) => (length += (piece.textContent ?? piece).length) > FIRST_PAINT);
   return rest < 0 ? [pieces, []] : [pieces.slice(0, rest + 1), pieces.slice(rest + 1)];
+}
+
+// The nodes of an item whose text is a conversation, with a node for each turn; a long turn can be unfolded. Nodes of
+// another item stay as they are. Roles are known, or names that several lines begin with.
+function turns(nodes) {
+  const first = nodes.findIndex(isText);
+  const run = nodes.filter(isText);
+  const whole = run.map((node) => node.textContent ?? node).join("");
+  const found = [...whole.matchAll(TURN)];
+  const counts = new Map();
+  for (const [, name] of found) counts.set(name, (counts.get(name) ?? 0) + 1);
+  const usual = found.filter(([, name]) => ROLE.test(name));
+  const people = found.filter(([, name]) => counts.get(name) > 1);
+  const starts = (usual.length ? usual : people).map(({ index }) => index);
+  if (starts[0] !== 0 || starts.length < (usual.length ? 2 : MANY_TURNS)) return nodes;
+  const all = starts.map((start, k) => turn(run, start, starts[k + 1] ?? whole.length, whole));
+  return [...nodes.slice(0, first), ...all, ...nodes.slice(first + run.length)];
+}
+
+// Unfold the turns that are unfolded on the screen, when only the marks of an item have come.
+function keepOpen(text, nodes) {
+  const folds = nodes.filter((node) => node.tagName === "DETAILS");
+  for (const [k, { open }] of [...text.querySelectorAll("details")].entries()) if (folds[k]) folds[k].open = open;
+}
+
+function isText(node) {
+  return typeof node === "string" || node.tagName === "SPAN";
+}
+
+// One turn: its role, and its words; of many words the first ones, and the others behind them.
+function turn(run, start, end, whole) {
+  const colon = whole.indexOf(": ", start) + 2;
+  const role = h("b.role", { dir: "auto" }, whole.slice(start, colon));
+  if (end - colon <= LONG_TURN) return h("div.turn", role, ...part(run, colon, end));
+  const fold = whole.lastIndexOf(" ", colon + SHOWN_OF_TURN);
+  const cut = fold > colon ? fold : colon + SHOWN_OF_TURN;
+  const summary = h("summary", role, ...part(run, colon, cut));
+  return h("details.turn", summary, ...part(run, cut, end));
+}
+
+// The part of text nodes between two places in their whole text.
+function part(run, from, to) {
+  let at = 0;
+  return run.flatMap((node) => {
+    const words = node.textContent ?? node;
+    const inside = words.slice(Math.max(0, from - at), Math.max(0, to - at));
+    at += words.length;
+    if (!inside || typeof node === "string") return inside || [];
+    const copy = node.cloneNode();
+    copy.textContent = inside;
+    return copy;
+  });
 }
 
 function ending({ end, counters, result, found = [] }, links = {}) {

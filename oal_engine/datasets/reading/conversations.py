@@ -38,6 +38,8 @@ def conversation(cell: Any) -> str:
 
     cell: a list of messages, an object that holds one, or either of them as JSON or as Python writes it.
     """
+    if isinstance(cell, str) and not WRITTEN.match(cell):
+        return ""
     return joined_turns(turns_of(read(cell)))
 
 
@@ -66,8 +68,10 @@ def is_conversation(value: Any, any_roles: bool = True) -> bool:
     return bool(turns) and (any_roles or any(role in USUAL_ROLES for role, _ in turns))
 
 
-def is_message(value: Any) -> bool:
-    """Tell whether a value is a single message with a known role."""
+def is_message(value: Mapping[str, Any]) -> bool:
+    """Tell whether an object is a single message with a usual role."""
+    if value.keys().isdisjoint(("message", "kwargs", *ROLE_KEYS)):
+        return False
     turn = _turn(value)
     return turn is not None and turn[0] in USUAL_ROLES
 

@@ -302,6 +302,8 @@ def _of_parts(source: Source, parts: dict[str, Any]) -> ParsedFile | None:
     kinds = {_kind(part) for part in parts.values()}
     if len(kinds) != 1 or None in kinds:
         return None
+    if len(parts) == 1 and kinds != {str}:
+        return _walk(source, *parts.values())
     names = [key for key, part in parts.items() for _ in part]
     column = LABEL if _are_classes(parts) else SOURCE
     if kinds == {dict}:
@@ -315,7 +317,7 @@ def _of_parts(source: Source, parts: dict[str, Any]) -> ParsedFile | None:
         cells = ((number, [*map(cell_text, each)]) for number, each in enumerate(_joined(parts), 1))
         table = to_table(source, cells, {})
         rows = ((line, cells if isinstance(cells, str) else [*cells, names[line - 1]]) for line, cells in table.rows)
-        return table._replace(columns=[*table.columns, column], rows=rows) if len(parts) > 1 else table
+        return table._replace(columns=[*table.columns, column], rows=rows)
     return _of_lists(source, parts, names, column) if kinds == {str} and len(parts) > 1 else None
 
 

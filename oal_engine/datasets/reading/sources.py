@@ -283,6 +283,18 @@ class _Unpacked(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self.done
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        if (offset, whence) != (0, io.SEEK_SET):
+            raise io.UnsupportedOperation("only the start can be read again")
+        self.done = self.packed.seek(0)
+        return 0
+
     def readinto(self, buffer: Any) -> int:
         content = self.packed.read(len(buffer))
         buffer[: len(content)] = content
