@@ -302,7 +302,8 @@ def _of_parts(source: Source, parts: dict[str, Any]) -> ParsedFile | None:
     kinds = {_kind(part) for part in parts.values()}
     if len(kinds) != 1 or None in kinds:
         return None
-    if len(parts) == 1 and kinds != {str}:
+    are_rows = kinds == {dict} or (kinds == {list} and all(" " in cell_text(part[0]) for part in parts.values()))
+    if len(parts) == 1 and are_rows:
         return _walk(source, *parts.values())
     names = [key for key, part in parts.items() for _ in part]
     column = LABEL if _are_classes(parts) else SOURCE
@@ -313,7 +314,7 @@ def _of_parts(source: Source, parts: dict[str, Any]) -> ParsedFile | None:
         if any(each != keys[0] for each in keys) or any(map(_is_label, keys[0])):
             column = SOURCE
         return _walk(source, [each | {column: name} for each, name in zip(_joined(parts), names)])
-    if kinds == {list} and all(" " in cell_text(part[0]) for part in parts.values()):
+    if kinds == {list} and are_rows:
         cells = ((number, [*map(cell_text, each)]) for number, each in enumerate(_joined(parts), 1))
         table = to_table(source, cells, {})
         rows = ((line, cells if isinstance(cells, str) else [*cells, names[line - 1]]) for line, cells in table.rows)
