@@ -30,7 +30,8 @@ VALUE = re.compile(r"[\s,]*(?=\S)")  # between two values that follow one anothe
 ITEMS = ("data", "items", "records", "results", "rows", "documents", "examples")  # keys of a JSON object around items
 NO_TEXTS = re.compile(r"(.*[_ .])?(titles?|names?|headings?|topics?|urls?|links?|ids?|dates?|authors?)")
 LATE_COLUMNS, SHAPES = 200, 10_000  # keys after the first objects that become columns; forms of objects that are known
-FIRST_OBJECTS, REPLY_CHARACTERS = 100, 60  # that tell whether replies are labels; of such a reply
+FIRST_OBJECTS = 100  # that tell what a list of objects holds
+SENTENCE = re.compile(r"[.!?]\s*$|\n|(\S+\s+){5}")  # a reply that is not a label
 PROSE_WORDS = 4  # mean number of words of a text
 
 
@@ -97,8 +98,8 @@ def _have_replies(objects: Sequence[Mapping[str, Any]]) -> bool:
     """Tell whether the messages of objects are questions with a reply each that is a label, to fine-tune a model."""
     asked = [with_reply(values) for values in objects if {"messages", "completion"} & {*values}]
     replies = [each["label"] for each in asked if not {"messages", "completion"} & {*each}]
-    few = len({*replies}) <= max(2, len(replies) / 2) and all(len(reply) <= REPLY_CHARACTERS for reply in replies)
-    return 0 < len(replies) == len(asked) and few
+    few = len({*replies}) <= max(2, len(replies) / 2)
+    return 0 < len(replies) == len(asked) and few and not any(map(SENTENCE.search, replies))
 
 
 @foreign.foreign
