@@ -30,7 +30,7 @@ VALUE = re.compile(r"[\s,]*(?=\S)")  # between two values that follow one anothe
 ITEMS = ("data", "items", "records", "results", "rows", "documents", "examples")  # keys of a JSON object around items
 NO_TEXTS = re.compile(r"(.*[_ .])?(titles?|names?|headings?|topics?|urls?|links?|ids?|dates?|authors?)")
 LATE_COLUMNS, SHAPES = 200, 10_000  # keys after the first objects that become columns; forms of objects that are known
-FIRST_OBJECTS = 100  # that tell what a list of objects holds
+FIRST_OBJECTS = 100  # from which it is told whether a list holds texts or labels
 SENTENCE = re.compile(r"[.!?]\s*$|\n|(\S+\s+){5}")  # a reply that is not a label
 PROSE_WORDS = 4  # mean number of words of a text
 
@@ -51,13 +51,12 @@ def looks_json(lines: list[str]) -> bool:
 
 def jsonl(source: Source) -> ParsedFile:
     """Parse lines that are JSON objects."""
-    if source.ahead == 1 or not source.binary.seekable():  # a pipe, whose rows are yielded as they arrive
-        lines = _records(source)
-        first = [*islice(lines, source.ahead)]
-        return _rows(*_columns(source, iter(first)), chain(first, lines))
-    columns, flatten = _columns(source, _records(source._replace(tick=lambda: None)))
-    source.binary.seek(0)
-    return _rows(columns, flatten, _records(source))
+    if again := source.again():
+        columns, flatten = _columns(source, _records(again._replace(tick=lambda: None)))
+        return _rows(columns, flatten, _records(again.again() or again))
+    lines = _records(source)  # of a pipe, whose rows are yielded as they arrive
+    first = [*islice(lines, source.ahead)]
+    return _rows(*_columns(source, iter(first)), chain(first, lines))
 
 
 def _records(source: Source) -> Objects:
