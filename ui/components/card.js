@@ -25,7 +25,6 @@ const TURN = /^([^\s:][^:\n]{0,59}): /gm; // the beginning of a turn of a conver
 const ROLE = /^(user|assistant|system|developer|tool\b.*)$/;
 const LONG_TURN = 600; // characters; of a longer turn the first ones are shown until it is unfolded
 const SHOWN_OF_TURN = 240;
-const MANY_TURNS = 4; // of which names that are no roles show that a text is a conversation
 const AHEAD = 3; // skipped items known ahead; with fewer, the card asks the server for more
 
 class Card {
@@ -742,7 +741,6 @@ class Card {
       this.closeNote();
       this.leaveFinder();
       const [beginning, rest] = cut(question ? turns(content(question)) : ending(place, this.payload.links));
-      if (this.seen < Infinity) keepOpen(this.text, [...beginning, ...rest]);
       this.rest = rest;
       this.text.replaceChildren(...beginning);
       this.text.querySelector("a.fact")?.after(this.linkKey);
@@ -908,56 +906,36 @@ function cut(nodes) {
   return rest < 0 ? [pieces, []] : [pieces.slice(0, rest + 1), pieces.slice(rest + 1)];
 }
 
-// The nodes of an item whose text is a conversation, with a node for each turn; a long turn can be unfolded. Nodes of
-// another item stay as they are. Roles are known, or names that several lines begin with.
+// The nodes of an item, with one for each turn if its text is a conversation: of a long turn the beginning, and the rest
+// folded. A turn begins with a role, or with a name that other turns begin with too.
 function turns(nodes) {
-  const first = nodes.findIndex(isText);
-  const run = nodes.filter(isText);
-  const whole = run.map((node) => node.textContent ?? node).join("");
-  const found = [...whole.matchAll(TURN)];
-  const counts = new Map();
-  for (const [, name] of found) counts.set(name, (counts.get(name) ?? 0) + 1);
+  const run = nodes.filter((node) => typeof node === "string" || node.tagName === "SPAN");
+  const text = run.map((node) => node.textContent ?? node).join("");
+  const found = [...text.matchAll(TURN)];
   const usual = found.filter(([, name]) => ROLE.test(name));
-  const people = found.filter(([, name]) => counts.get(name) > 1);
-  const starts = (usual.length ? usual : people).map(({ index }) => index);
-  if (starts[0] !== 0 || starts.length < (usual.length ? 2 : MANY_TURNS)) return nodes;
-  const all = starts.map((start, k) => turn(run, start, starts[k + 1] ?? whole.length, whole));
-  return [...nodes.slice(0, first), ...all, ...nodes.slice(first + run.length)];
+  const names = new Set(found.map(([, name]) => name));
+  const starts = (usual.length ? usual : found).map(({ index }) => index);
+  if (starts[0] !== 0 || (!usual.length && 2 * names.size > found.length)) return nodes;
+  const part = (from, to) => run.flatMap(slicer(from, to));
+  const made = starts.map((start, k) => {
+    const [words, end] = [text.indexOf(": ", start) + 2, starts[k + 1] ?? text.length];
+    const fold = end - words > LONG_TURN ? text.indexOf(" ", words + SHOWN_OF_TURN) : end;
+    const role = h("b", ...part(start, words));
+    if (fold < 0 || fold >= end) return h("div.turn", role, ...part(words, end));
+    return h("details.turn", h("summary", role, ...part(words, fold)), ...part(fold, end));
+  });
+  return nodes.toSpliced(nodes.indexOf(run[0]), run.length, ...made);
 }
 
-// Unfold the turns that are unfolded on the screen, when only the marks of an item have come.
-function keepOpen(text, nodes) {
-  const folds = nodes.filter((node) => node.tagName === "DETAILS");
-  for (const [k, { open }] of [...text.querySelectorAll("details")].entries()) if (folds[k]) folds[k].open = open;
-}
-
-function isText(node) {
-  return typeof node === "string" || node.tagName === "SPAN";
-}
-
-// One turn: its role, and its words; of many words the first ones, and the others behind them.
-function turn(run, start, end, whole) {
-  const colon = whole.indexOf(": ", start) + 2;
-  const role = h("b.role", { dir: "auto" }, whole.slice(start, colon));
-  if (end - colon <= LONG_TURN) return h("div.turn", role, ...part(run, colon, end));
-  const fold = whole.lastIndexOf(" ", colon + SHOWN_OF_TURN);
-  const cut = fold > colon ? fold : colon + SHOWN_OF_TURN;
-  const summary = h("summary", role, ...part(run, colon, cut));
-  return h("details.turn", summary, ...part(run, cut, end));
-}
-
-// The part of text nodes between two places in their whole text.
-function part(run, from, to) {
-  let at = 0;
-  return run.flatMap((node) => {
+// A function that cuts text nodes, given one after the other, to the characters between two places in their text.
+function slicer(from, to, at = 0) {
+  return (node) => {
     const words = node.textContent ?? node;
     const inside = words.slice(Math.max(0, from - at), Math.max(0, to - at));
     at += words.length;
     if (!inside || typeof node === "string") return inside || [];
-    const copy = node.cloneNode();
-    copy.textContent = inside;
-    return copy;
-  });
+    return Object.assign(node.cloneNode(), { textContent: inside });
+  };
 }
 
 function ending({ end, counters, result, found = [] }, links = {}) {
