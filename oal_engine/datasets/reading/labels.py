@@ -184,7 +184,7 @@ def classes_of(words: Skipped, columns: Columns, name: str) -> tuple[str, ...]:
     if len(counts) not in CLASSES:
         raise DataError(
             f"Column {columns.label!r} of {name} must hold {CLASSES[0]} to {CLASSES[-1]} classes. Got {len(counts):,}"
-            f"{': ' + counted(counts) if counts else ''}."
+            f"{': ' + counted(counts) if counts else ''}. Name another --label, or the rare class (--positive)."
         )
     return tuple(sorted(counts, key=natural))
 
