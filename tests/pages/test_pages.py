@@ -466,6 +466,21 @@ def test_a_column_of_two_words_is_asked_about(store, columns, question, answer):
 
 
 @pytest.mark.slow
+def test_labels_that_a_model_may_have_made_are_asked_about(store):
+    """A column that seems to be made by a model is never preselected as the label. If it is, the form of a new session
+    offers to audit it."""
+    at = pasted("text,llm_label\n" + "".join(f"hello word{k},{k % 2}\n" for k in range(40)))
+    question = "llm_label: labels that a person gave, labels that a model made (audit them), or ignore?"
+    assert (literal(question), None) == (at.pills(key="label").label, at.pills(key="label").value)
+    assert "own-import" not in [button.key for button in at.button]
+    at.pills(key="label").set_value("labels that a model made (audit them)").run()
+    press(at, "own-import")
+    (row,) = store.datasets()
+    assert (0, 0) == (row["positives"], row["negatives"])
+    assert ["llm_label"] == at.multiselect(key=f"new-column-{row['id']}").value
+
+
+@pytest.mark.slow
 def test_the_first_items_are_shown_before_they_are_stored(store):
     """Before an import, Home shows three items with the texts, labels and other fields that would be stored."""
     at = pasted("id,text,label,year\n" + "".join(f"{k},hello {k},{int(k > 20)},{1990 + k}\n" for k in range(40)))

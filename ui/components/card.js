@@ -21,6 +21,10 @@ const MOST_EVENTS = 100; // in a request
 const PATIENCE = 20000; // ms that the server may take to answer
 const SAID = { 1: "yes", 0: "cannot tell", "-1": "no" }; // the label of one of several questions, in words
 const COLUMN = 6; // several questions in one column; more than these have two columns
+const TURN = /^([^\s:][^:\n]{0,59}): /gm; // the beginning of a turn of a conversation
+const ROLE = /^(user|assistant|system|developer|tool\b.*)$/;
+const LONG_TURN = 600; // characters; of a longer turn the first ones are shown until it is unfolded
+const SHOWN_OF_TURN = 240;
 const AHEAD = 3; // skipped items known ahead; with fewer, the card asks the server for more
 
 class Card {
@@ -736,7 +740,7 @@ class Card {
       if (this.root.dataset.question !== `${question?.id ?? ""}`) this.seen = Infinity; // else only its marks have come
       this.closeNote();
       this.leaveFinder();
-      const [beginning, rest] = cut(question ? content(question) : ending(place, this.payload.links));
+      const [beginning, rest] = cut(question ? turns(content(question)) : ending(place, this.payload.links));
       this.rest = rest;
       this.text.replaceChildren(...beginning);
       this.text.querySelector("a.fact")?.after(this.linkKey);
@@ -900,6 +904,38 @@ function cut(nodes) {
   let length = 0;
   const rest = pieces.findIndex((piece) => (length += (piece.textContent ?? piece).length) > FIRST_PAINT);
   return rest < 0 ? [pieces, []] : [pieces.slice(0, rest + 1), pieces.slice(rest + 1)];
+}
+
+// The nodes of an item, with one for each turn if its text is a conversation: of a long turn the beginning, and the rest
+// folded. A turn begins with a role, or with a name that other turns begin with too.
+function turns(nodes) {
+  const run = nodes.filter((node) => typeof node === "string" || node.tagName === "SPAN");
+  const text = run.map((node) => node.textContent ?? node).join("");
+  const found = [...text.matchAll(TURN)];
+  const usual = found.filter(([, name]) => ROLE.test(name));
+  const names = new Set(found.map(([, name]) => name));
+  const starts = (usual.length ? usual : found).map(({ index }) => index);
+  if (starts[0] !== 0 || (!usual.length && 2 * names.size > found.length)) return nodes;
+  const part = (from, to) => run.flatMap(slicer(from, to));
+  const made = starts.map((start, k) => {
+    const [words, end] = [text.indexOf(": ", start) + 2, starts[k + 1] ?? text.length];
+    const fold = end - words > LONG_TURN ? text.indexOf(" ", words + SHOWN_OF_TURN) : end;
+    const role = h("b", ...part(start, words));
+    if (fold < 0 || fold >= end) return h("div.turn", role, ...part(words, end));
+    return h("details.turn", h("summary", role, ...part(words, fold)), ...part(fold, end));
+  });
+  return nodes.toSpliced(nodes.indexOf(run[0]), run.length, ...made);
+}
+
+// A function that cuts text nodes, given one after the other, to the characters between two places in their text.
+function slicer(from, to, at = 0) {
+  return (node) => {
+    const words = node.textContent ?? node;
+    const inside = words.slice(Math.max(0, from - at), Math.max(0, to - at));
+    at += words.length;
+    if (!inside || typeof node === "string") return inside || [];
+    return Object.assign(node.cloneNode(), { textContent: inside });
+  };
 }
 
 function ending({ end, counters, result, found = [] }, links = {}) {
