@@ -2,7 +2,7 @@
 // acknowledged: an answer is painted at once, an older payload does not undo it, and a reload loses nothing.
 
 const DOUBLE_CLICK = 500; // ms after a paint in which the second click of a double click is ignored
-const DEAF = 400; // ms after a paint in which Confirm is ignored, with several questions
+const GLANCE = 400; // ms to see an item before several questions are confirmed, or after another tab brought it
 const CALM = 250; // ms before the status says "unsaved", so that it does not flicker at every label
 const GONE = 4000; // ms after which the server counts as gone, not slow
 const LINE = 13; // characters of a class's name in one line of a button, if there are many classes
@@ -21,6 +21,8 @@ const MOST_EVENTS = 100; // in a request
 const PATIENCE = 20000; // ms that the server may take to answer
 const SAID = { 1: "yes", 0: "cannot tell", "-1": "no" }; // the label of one of several questions, in words
 const COLUMN = 6; // several questions in one column; more than these have two columns
+const ELSEWHERE = "You answered the last item in another tab; this is the next one.";
+const TOO_SOON = "Not stored: the item had just changed.";
 const AHEAD = 3; // skipped items known ahead; with fewer, the card asks the server for more
 
 class Card {
@@ -46,6 +48,8 @@ class Card {
     document.addEventListener("keydown", (event) => this.takeSpace(event), { signal, capture: true });
     document.addEventListener("keydown", (event) => this.onKey(event), { signal });
     window.addEventListener("beforeunload", (event) => this.leave(event), { signal });
+    for (const news of ["oal-news", "focus"]) window.addEventListener(news, () => this.ask(true), { signal });
+    window.addEventListener("storage", (event) => this.follow(event), { signal });
   }
 
   get pending() {
@@ -57,11 +61,17 @@ class Card {
     if (this.pending.length) event.preventDefault();
   }
 
+  // When an event of another tab is stored, ask for the item that comes next.
+  follow({ key, newValue }) {
+    if (newValue === null && key?.startsWith(this.outbox.prefix) && !document.hidden) this.ask();
+  }
+
   remove() {
     this.closeNote();
     this.listening.abort();
     this.outbox.close();
     clearTimeout(this.saying);
+    clearTimeout(this.confirming);
     this.root.remove();
   }
 
@@ -247,7 +257,7 @@ class Card {
     if (this.listening.signal.aborted) return;
     if (pending.length || answer.error) this.error = answer.error;
     if (answer.place && seen !== null) window.oalPulse?.hear(answer.news);
-    if (answer.place) this.hear(answer);
+    if (answer.place) this.hear(answer, pending.length > 0);
     else if (this.payload) this.stop(answer.removed);
   }
 
@@ -260,7 +270,9 @@ class Card {
     this.hear({ ...this.payload, place: over, branches: {}, previous: null, verdict: null, review: null, links });
   }
 
-  hear(payload) {
+  // sent: whether the card had sent events. If it had not, another tab has answered.
+  hear(payload, sent = true) {
+    const old = this.pass ? undefined : this.place?.question?.id;
     this.branches = { ...(this.pending.length ? this.branches : {}), ...payload.branches };
     this.setActions(payload);
     const isFirst = !this.payload;
@@ -272,6 +284,10 @@ class Card {
     this.wantMarks();
     if (isFirst) this.begin();
     this.update();
+    if (!sent && old !== undefined && old === payload.previous && old !== this.place.question?.id) {
+      this.moved = true;
+      put(this.said, ELSEWHERE);
+    }
     const { question, end } = payload.place;
     if (this.pending.length || end === REMOVED || !question === this.isIdle) return;
     this.setState("idle", (this.isIdle = !question)); // Streamlit then redraws the part below the card
@@ -354,7 +370,7 @@ class Card {
   // as long as the parent has no yes, it has the parent's label.
 
   say(place, label, time) {
-    if (this.blocker || !this.asks(place) || !(time >= this.seen)) return;
+    if (!this.asks(place) || !this.takes(time)) return;
     const above = this.above(place);
     const implied = above >= 0 && this.labels[above] < 1;
     const now = this.labels[place] === label && !implied ? this.blank : label;
@@ -378,10 +394,14 @@ class Card {
     }
   }
 
+  // Soon after the paint, Enter is kept for a moment, so that no item is confirmed that could not be read.
   confirm(time) {
     const label = summary(this.labels);
-    if (this.blocker || !(time >= this.seen + DEAF)) return;
-    if (this.missing.length) this.call();
+    const early = this.seen + GLANCE - time;
+    clearTimeout(this.confirming);
+    if (!this.takes(time)) return;
+    if (early > 0) this.confirming = setTimeout(() => this.confirm(performance.now()), early);
+    else if (this.missing.length) this.call();
     else if (label) this.act("label", label, time, { labels: [...this.labels] });
     else this.act("skip", null, time);
   }
@@ -423,8 +443,20 @@ class Card {
     }
   }
 
+  // Whether an action at this time is about the item on the screen. seen is when it was painted: no blind answers.
+  takes(time) {
+    if (this.blocker) return false;
+    const early = !(time >= this.seen + (this.moved ? GLANCE : 0));
+    this.moved &&= early;
+    if (this.moved) {
+      this.error = TOO_SOON;
+      this.report();
+    }
+    return !early;
+  }
+
   act(action, label, time, more = {}) {
-    if (this.blocker || !(time >= this.seen)) return; // seen is when the item was painted: no blind answers
+    if (!this.takes(time)) return;
     const seconds = Math.round((time - this.seen) / 100) / 10;
     const question = action === "undo" ? this.previous() : this.place.question?.id;
     if (question == null) return;
@@ -602,7 +634,7 @@ class Card {
 
   tag(name, time) {
     const { question } = this.place;
-    if (!question || this.blocker || !(time >= this.seen)) return;
+    if (!question || !this.takes(time)) return;
     const given = !this.tagsOf(question).has(name);
     this.push({ question: question.id, item: question.item, action: "tag", tag: name, given });
   }
@@ -722,6 +754,7 @@ class Card {
     if (question?.id !== this.place?.question?.id || !this.place) {
       const old = [question?.old].flat();
       this.place = place;
+      clearTimeout(this.confirming);
       this.labels = [...this.lines.children].map((_, k) => (!this.asks(k) ? 0 : summary(old) ? old[k] : this.blank));
       this.called = false; // whether lines without an answer were named
       put(this.heard, "");

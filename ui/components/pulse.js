@@ -47,7 +47,9 @@ class Pulse {
     if (document.hidden) return;
     try {
       const { status } = await fetch(`${this.url}?seen=${encodeURIComponent(this.seen)}`, { cache: "no-store" });
-      if (status === CHANGED) this.redraw();
+      if (status !== CHANGED) return;
+      this.redraw();
+      dispatchEvent(new Event("oal-news")); // the card follows what was answered in another tab
     } catch {
       // The server cannot be reached; the next poll may reach it.
     }
