@@ -105,8 +105,8 @@ def test_letters_are_keys_of_the_later_lines(script, give):
 
 
 def test_nothing_is_confirmed_before_the_item_can_be_read_and_no_enter_is_lost(script, give):
-    """Enter or a click on Confirm in the first 0.4 seconds after the paint confirms at their end, with the labels set by
-    then. If the item is skipped meanwhile, nothing is confirmed."""
+    """Enter or a click on Confirm in the first 0.4 seconds after the paint confirms at their end, with the labels set
+    by then. If the item is skipped meanwhile, nothing is confirmed."""
     give(1)
     for n in range(2, 6):
         script.give(n, questions=asking(3), acked=script.ids, **NAMES)

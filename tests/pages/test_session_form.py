@@ -49,8 +49,8 @@ def test_the_form_links_to_the_documentation(app_store, keep):
     """A page of the documentation that a text of the form names is a link, which opens that page. Its own links lead to
     other pages; a page that does not exist is named in one sentence."""
     keep()
-    linked = [each.value for each in form().markdown if "says how it works" in each.value]
-    assert ["attainable + paced. Nothing to tune; [auto](Docs?page=auto) says how it works."] == linked
+    texts = [each.value for each in form().markdown]
+    assert "Nothing to tune; [auto](Docs?page=auto) says how it works" in " ".join(texts)
     shown = " ".join(each.value for each in run("pages/5_Docs.py", page="auto").markdown)
     assert shown.startswith("# ")
     assert "](Docs?page=estimates" in shown

@@ -6,7 +6,6 @@ const GLANCE = 400; // ms to see an item before several questions are confirmed,
 const CALM = 250; // ms before the status says "unsaved", so that it does not flicker at every label
 const GONE = 4000; // ms after which the server counts as gone, not slow
 const LINE = 13; // characters of a class's name in one line of a button, if there are many classes
-const LONG = 24; // characters; if a class has a longer name, all buttons have three lines
 const SIZES = [0.8, 0.9, 1, 1.2, 1.45]; // of the text, as factors
 const FIRST_PAINT = 6000; // characters of a long text that are painted at first, more than fit in the box
 const BEGINNING = 120; // characters of an item quoted with the model's prediction
@@ -34,6 +33,7 @@ class Card {
     this.pass = null; // the Pass over the skipped items, if there is one
     this.review = null; // ask for the skipped items after this question number
     this.marks = false; // whether to ask for the terms that weigh most
+    this.saying = []; // timers of the status
     this.labels = []; // of several questions, one for each line; null: no answer yet
     this.answered = new Map(); // by question: answers whose prediction the server has not sent yet
     this.listening = new AbortController();
@@ -49,7 +49,8 @@ class Card {
     document.addEventListener("keydown", (event) => this.onKey(event), { signal });
     window.addEventListener("beforeunload", (event) => this.leave(event), { signal });
     for (const news of ["oal-news", "focus"]) window.addEventListener(news, () => this.ask(true), { signal });
-    window.addEventListener("storage", (event) => this.follow(event), { signal });
+    const isStored = ({ key, newValue }) => newValue === null && key?.startsWith(this.outbox.prefix);
+    window.addEventListener("storage", (event) => isStored(event) && this.ask(), { signal }); // by another tab
   }
 
   get pending() {
@@ -61,17 +62,11 @@ class Card {
     if (this.pending.length) event.preventDefault();
   }
 
-  // When an event of another tab is stored, ask for the item that comes next.
-  follow({ key, newValue }) {
-    if (newValue === null && key?.startsWith(this.outbox.prefix) && !document.hidden) this.ask();
-  }
-
   remove() {
     this.closeNote();
     this.listening.abort();
     this.outbox.close();
-    clearTimeout(this.saying);
-    clearTimeout(this.confirming);
+    for (const timer of [...this.saying, this.confirming]) clearTimeout(timer);
     this.root.remove();
   }
 
@@ -79,7 +74,7 @@ class Card {
     const html = `<section part="card" class="oal card" aria-label="Labeling card">
       <div part="tools" class="tools row small muted" role="group" aria-label="Tools"></div>
       <div class="above row small muted">
-        <p part="why" class="why cut grow"></p><p part="title" class="title cut tiny" dir="auto"></p>
+        <p part="why" class="why clamp grow"></p><p part="title" class="title cut tiny" dir="auto"></p>
       </div>
       <div part="sheet" class="sheet column">
         <div part="text" class="text scroll box plain" dir="auto" tabindex="0" role="region" aria-label="Item to label"
@@ -165,15 +160,11 @@ class Card {
       start = null;
       this.sheet.style.translate = "";
     };
-    const { text } = this;
-    text.addEventListener("touchstart", ({ touches }) => (start = touches.length === 1 ? touches[0] : null), PASSIVE);
-    text.addEventListener(
-      "touchmove",
-      ({ touches }) => (this.sheet.style.translate = `${move(touches[0])}px`),
-      PASSIVE,
-    );
-    text.addEventListener("touchcancel", end);
-    text.addEventListener("touchend", ({ changedTouches }) => {
+    const on = (kind, run) => this.text.addEventListener(kind, run, PASSIVE);
+    on("touchstart", ({ touches }) => (start = touches.length === 1 ? touches[0] : null));
+    on("touchmove", ({ touches }) => (this.sheet.style.translate = `${move(touches[0])}px`));
+    on("touchcancel", end);
+    on("touchend", ({ changedTouches }) => {
       const along = move(changedTouches[0]);
       end();
       if (Math.abs(along) >= SWIPE) this.classes.children[along > 0 ? 0 : 1].click();
@@ -300,7 +291,6 @@ class Card {
     const two = classes.some(({ label }) => label < 0);
     const longest = Math.max(...classes.map(({ name }) => name.length));
     this.root.classList.toggle("many", classes.length > FEW);
-    this.root.classList.toggle("long", longest > LONG);
     const rows = Math.ceil(classes.length / (classes.length > 9 ? 6 : 5));
     this.classes.style.setProperty("--columns", Math.ceil(classes.length / rows));
     this.classes.style.setProperty("--name", `${Math.min(longest, LINE)}ch`);
@@ -491,12 +481,9 @@ class Card {
       this.answered.clear();
       return this.said.replaceChildren();
     }
-    const words = [...(question.heading ?? []), ["\n"], ...question.parts]
-      .map(([text]) => text)
-      .join("")
-      .trim()
-      .slice(0, BEGINNING);
-    this.answered.set(question.id, { label, words: whole(words) || question.title?.trim() || `#${question.number}` });
+    const texts = [...(question.heading ?? []), ["\n"], ...question.parts].map(([text]) => text);
+    const words = whole(texts.join("").trim().slice(0, BEGINNING));
+    this.answered.set(question.id, { label, words: words || question.title?.trim() || `#${question.number}` });
   }
 
   judge({ question, label, margin, asked, agreed, of }) {
@@ -507,7 +494,7 @@ class Card {
     const same = answer.label === label ? "you agreed" : "you disagreed";
     const said = of ? `agreed on ${agreed} of ${of}` : `said “${name}” (${margin}); ${same}`;
     const verdict = `The model ${said}. ${asked}`;
-    this.said.replaceChildren(h("q.cut", { dir: "auto" }, answer.words), h("span.cut", { title: verdict }, verdict));
+    this.said.replaceChildren(h("q.cut", { dir: "auto" }, answer.words), h("span.clamp", { title: verdict }, verdict));
   }
 
   // A click leaves the focus on a control outside the card, which Space or Enter would press again. After a click, the
@@ -718,7 +705,7 @@ class Card {
     const buttons = [...this.answers(), ...this.lines.querySelectorAll("button")];
     for (const button of buttons) disable(button, blocker || !this.place.question);
     disable(this.undo, blocker || this.previous() == null);
-    this.undo.classList.toggle("unneeded", !blocker && this.previous() == null); // it keeps its place
+    this.undo.style.visibility = !blocker && this.previous() == null ? "hidden" : ""; // it keeps its place
     this.arrange();
     this.report();
   }
@@ -824,12 +811,11 @@ class Card {
     const waiting = this.blocker?.action === "undo" ? "Taking back…" : "waiting for the server…";
     const news = [unsaved && `unsaved ${unsaved}`, this.blocker && waiting].filter(Boolean).join(" · ");
     this.root.classList.toggle("error", Boolean(this.error));
-    clearTimeout(this.saying);
-    clearTimeout(this.explaining);
+    for (const timer of this.saying) clearTimeout(timer);
     if (this.error || !news) return put(this.status, this.error || "Saved");
-    this.saying = setTimeout(() => put(this.status, news), CALM);
     const waits = `unsaved ${unsaved} · kept in this browser, and sent when the server is back`;
-    this.explaining = setTimeout(() => put(this.status, waits), GONE);
+    const later = (words, ms) => setTimeout(() => put(this.status, words), ms);
+    this.saying = [later(news, CALM), later(waits, GONE)];
   }
 
   answers() {

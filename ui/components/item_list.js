@@ -1,7 +1,6 @@
 // A list of items with their answers, to search, open and correct. The browser decides which part is visible; the server
 // sends its rows, and gets an event for each correction.
 
-const FEW_ACTIONS = 7; // more are chosen from a list
 const TYPED = 300; // ms without a key before a search is sent
 const SLOW = 3000; // ms to wait for the server's response before the next message is sent
 const LONGEST_SEARCH = 200;
@@ -13,12 +12,11 @@ class ItemList {
     this.view = view;
     this.outbox = new Outbox(`${name} ${session}`, data, (events) => this.tell("events", events));
     this.lines = new Map();
-    this.answered = new Set(); // ids of rows
+    this.answered = new Set(); // ids of rows, in a walk: while keys label one row after the other
     this.keys = new Set();
     this.news = {};
-    this.listening = new AbortController();
     const html = `<section part="items" data-testid="oal-list" class="oal card item-list">
-      <div class="look">
+      <div class="look row">
         <input part="search" type="search" aria-label="Search" placeholder="Search" maxlength="${LONGEST_SEARCH}">
         <select part="filter" aria-label="Show"></select>
       </div>
@@ -34,16 +32,20 @@ class ItemList {
     this.search.value = view.search;
     this.search.oninput = () => {
       clearTimeout(this.typing);
-      this.typing = setTimeout(() => this.look({ search: whole(this.search.value), page: 0, open: null, walk: false }), TYPED);
+      this.typing = setTimeout(() => this.turn({ search: whole(this.search.value) }), TYPED);
     };
-    this.filter.onchange = () => this.look({ show: this.filter.value, page: 0, open: null, walk: false });
-    this.newer.onclick = () => this.turn(this.newer, -1);
-    this.older.onclick = () => this.turn(this.older, 1);
+    this.filter.onchange = () => this.turn({ show: this.filter.value });
+    for (const [button, by] of [
+      [this.newer, -1],
+      [this.older, 1],
+    ]) {
+      button.onclick = () => button.ariaDisabled === "true" || this.turn({ page: this.view.page + by });
+    }
+    this.listening = new AbortController();
     const options = { capture: true, signal: this.listening.signal };
     document.addEventListener("keydown", (event) => this.press(event), options);
-    for (const kind of ["focusin", "pointerdown"]) {
-      document.addEventListener(kind, (event) => this.watch(event), options);
-    }
+    document.addEventListener("focusin", (event) => this.watch(event), options);
+    document.addEventListener("pointerdown", (event) => this.watch(event), options);
     parent.append(this.root);
   }
 
@@ -54,12 +56,6 @@ class ItemList {
     clearTimeout(this.typing);
     clearTimeout(this.waiting);
     this.root.remove();
-  }
-
-  turn(button, by) {
-    if (button.getAttribute("aria-disabled") === "true") return;
-    this.list.scrollTop = 0;
-    this.look({ page: this.view.page + by, open: null, walk: false });
   }
 
   // Messages to the server, and data from it
@@ -86,8 +82,13 @@ class ItemList {
     this.keep(data);
     put(this.problem, this.refused || (data.error ?? ""));
     this.setFilter(data.shows);
-    this.start();
     this.draw();
+    const first = data.walk && data.walk !== window.oalWalk ? this.next() : null; // once for each wish to go through it
+    if (first) {
+      [window.oalWalk, window.oalList] = [data.walk, this.name];
+      this.look({ open: first.id, walk: true });
+      this.hold(false);
+    }
     put(this.total, data.total);
     disable(this.newer, !data.newer);
     disable(this.older, !data.older);
@@ -98,41 +99,15 @@ class ItemList {
 
   // Take the server's rows. A walk keeps its order, and until they are answered, rows that the server lists no longer.
   keep(data) {
-    const rows = new Map();
-    const old = this.view.walk ? (this.data?.rows ?? []) : [];
+    const { page, open, walk } = this.view;
     const fresh = new Set(data.rows.map(({ id }) => id));
-    for (const row of old) if (fresh.has(row.id) || !this.answered.has(row.id)) rows.set(row.id, row);
-    for (const row of data.rows) rows.set(row.id, row);
+    const old = walk ? (this.data?.rows ?? []).filter(({ id }) => fresh.has(id) || !this.answered.has(id)) : [];
+    const rows = new Map([...old, ...data.rows].map((row) => [row.id, row]));
     this.data = { ...data, rows: [...rows.values()] };
-    if (this.view.page === data.view.page) this.view.page = data.page; // where the server found the open row
-    const keys = data.rows.flatMap((row) => row.actions.flatMap(([, , , own]) => own ?? []));
-    for (const key of keys) this.keys.add(key);
-    if (old.length && !rows.has(this.view.open)) this.look({ open: this.next(0)?.id ?? null });
-  }
-
-  // The next row for keys, from a place of the list on.
-  next(place) {
-    const { rows } = this.data;
-    const ahead = [...rows.slice(place), ...rows.slice(0, place)];
-    return ahead.find((row) => !this.answered.has(row.id) && row.actions.some(([, , , keys]) => keys?.length));
-  }
-
-  // Open the first row, once for each click on "Go through the list".
-  start() {
-    const { walk, view } = this.data;
-    if (walk && walk !== window.oalWalk) {
-      [window.oalWalk, window.oalList] = [walk, this.name];
-      this.starts = true;
-      this.search.value = "";
-      this.filter.value = "all";
-      this.look({ search: "", show: "all", page: 0, open: null, walk: false });
-    }
-    const isNew = ["search", "show", "page"].every((part) => view[part] === this.view[part]);
-    const first = this.starts && isNew && this.next(0);
-    if (!first) return;
-    this.starts = false;
-    this.look({ open: first.id, walk: true });
-    if (this.hasKeys) this.at(first.id).focus();
+    if (page === data.view.page) this.view.page = data.page; // where the server found the open row
+    for (const key of data.rows.flatMap(({ actions }) => actions.flatMap(keysOf))) this.keys.add(key);
+    const next = walk && !rows.has(open) && this.next();
+    if (next) this.look({ open: next.id });
   }
 
   setFilter(shows) {
@@ -144,13 +119,19 @@ class ItemList {
     this.filter.value = this.view.show;
   }
 
+  turn(change) {
+    this.list.scrollTop = 0;
+    this.look({ page: 0, open: null, walk: false, ...change });
+  }
+
   look(change) {
     this.view = { ...this.view, ...change };
     this.draw();
     this.tell("view", this.view);
   }
 
-  // Whether keys are for this list: the focus is in it, or was when a redraw dropped it.
+  // Keys. They are for this list if the focus is in it, or was when a redraw dropped it.
+
   get hasKeys() {
     return window.oalList === this.name;
   }
@@ -162,31 +143,35 @@ class ItemList {
 
   // A key of a class labels the open item and opens the next one.
   press(event) {
-    const [target, ...above] = event.composedPath();
-    const inside = target === this.list || above.includes(this.list);
+    const path = event.composedPath();
     const key = letter(event);
-    if (!inside && !(this.hasKeys && target === document.body)) return;
-    if (event.repeat || !this.keys.has(key) || !isOurs(event)) return;
+    const isHere = path.includes(this.list) || (this.hasKeys && path[0] === document.body);
+    if (!isHere || event.repeat || !this.keys.has(key) || !isOurs(event)) return;
     event.preventDefault();
     event.stopPropagation(); // the card has the same keys
-    const { rows } = this.data;
-    const place = rows.findIndex(({ id }) => id === this.view.open);
-    const { id, actions, means } = rows[place] ?? {};
-    const chosen = actions?.find(([, , , keys]) => keys?.includes(key));
-    const isSent = this.outbox.events.some(({ row, action }) => row === id && action !== undefined);
-    if (!actions || !chosen || isSent) {
-      const why = !actions ? "No item is open." : isSent ? "The next item is not there yet." : means;
-      this.refused = `${key.toUpperCase()} was not stored. ${why}`;
-      return put(this.problem, this.refused);
-    }
-    if (!this.view.walk) this.answered.clear();
-    this.answered.add(id);
-    if (!chosen[2]) this.act(id, { action: chosen[0] });
-    const next = this.next(place);
-    this.refused = next || this.data.older ? "" : "That was the last item here.";
+    const row = this.data.rows.find(({ id }) => id === this.view.open);
+    const chosen = row?.actions.find((action) => keysOf(action).includes(key));
+    const problem = (!row && "No item is open.") || (!chosen && row.means);
+    this.refused = problem ? `${key.toUpperCase()} was not stored. ${problem}` : "";
     put(this.problem, this.refused);
-    this.look({ open: next?.id ?? id, walk: true });
-    this.at(this.view.open)?.focus({ preventScroll: true });
+    if (problem) return;
+    if (!this.view.walk) this.answered.clear();
+    this.answered.add(row.id);
+    if (!chosen[2]) this.act(row.id, { action: chosen[0] });
+    this.look({ open: this.next(row)?.id ?? null, walk: true });
+    this.hold();
+  }
+
+  // The next row for keys, after a row or from the top.
+  next(after) {
+    const { rows } = this.data;
+    const place = rows.indexOf(after) + 1;
+    const ahead = [...rows.slice(place), ...rows.slice(0, place)];
+    return ahead.find(({ id, actions }) => !this.answered.has(id) && actions.flatMap(keysOf).length);
+  }
+
+  hold(preventScroll = true) {
+    (this.at(this.view.open) ?? this.list).focus({ preventScroll });
   }
 
   act(row, change) {
@@ -203,10 +188,8 @@ class ItemList {
 
   draw() {
     const { rows, empty } = this.data;
-    const { open: opened, walk } = this.view;
     const { dataset: { at: focused } = {}, scrollTop } = this.rows.getRootNode().activeElement ?? {};
-    const isLost = this.hasKeys && document.activeElement === document.body;
-    const steady = walk ? this.rows.querySelector(".open") : this.at(opened)?.parentElement;
+    const steady = this.view.walk ? this.rows.querySelector(".open") : this.at(this.view.open)?.parentElement;
     const top = steady?.offsetTop;
     const lines = new Map();
     for (const row of rows) {
@@ -222,12 +205,13 @@ class ItemList {
     if (!nodes.length) nodes.push(h("li.nothing.muted", empty));
     if (nodes.length !== this.rows.children.length || nodes.some((node, k) => node !== this.rows.children[k])) {
       this.rows.replaceChildren(...nodes);
-      const again = focused && this.at(focused);
-      if (focused) (again ?? this.at(opened) ?? this.list).focus({ preventScroll: true });
-      if (again) again.scrollTop = scrollTop;
-      if (steady && this.at(opened)) this.list.scrollTop += this.at(opened).parentElement.offsetTop - top;
+      const now = this.at(this.view.open)?.parentElement;
+      if (steady && now) this.list.scrollTop += now.offsetTop - top; // the open row stays in its place
+      const node = focused && this.at(focused);
+      node?.focus({ preventScroll: true });
+      if (node) node.scrollTop = scrollTop;
     }
-    if (isLost) (this.at(opened) ?? this.list).focus({ preventScroll: true });
+    if (this.hasKeys && document.activeElement === document.body) this.hold();
   }
 
   line(row, open, pending) {
@@ -265,8 +249,7 @@ class ItemList {
     tags.append(...this.tagsOf(row).map((tag) => this.tag(row, tag)));
     tags.hidden = !row.tags?.length;
     put(ask, row.label);
-    const few = row.actions.length <= FEW_ACTIONS;
-    actions.append(...(few ? row.actions.map((each) => this.action(row, each, pending)) : [this.choice(row, pending)]));
+    actions.append(...row.actions.map((action) => this.action(row, action, pending)));
     actions.hidden = !row.actions.length;
     put(means, row.means ?? "");
     means.hidden = !row.means;
@@ -302,23 +285,17 @@ class ItemList {
     const attributes = { dir: "auto", "aria-pressed": has, "data-at": `${row.id}-${name}` };
     return button("button.tag.row.small.muted", attributes, toggle, h("span.cut", name));
   }
+}
 
-  choice(row, pending) {
-    const options = row.actions.map(([value, name]) => h("option", { value }, name));
-    const select = h("select", { "aria-label": row.label, "data-at": `${row.id}-choice` }, ...options);
-    select.value = pending ?? row.actions.find(([, , current]) => current)?.[0];
-    select.disabled = pending !== null;
-    select.onchange = () => this.act(row.id, { action: Number(select.value) });
-    return select;
-  }
+function keysOf([, , , keys = []]) {
+  return keys;
 }
 
 // Format a time in the reader's time zone, with the day unless it is today.
 function when(moment) {
   const date = new Date(moment);
-  const time = date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
-  const today = date.toDateString() === new Date().toDateString();
-  return today ? time : `${date.toLocaleDateString([], { day: "numeric", month: "short" })} ${time}`;
+  const day = date.toDateString() === new Date().toDateString() ? {} : { day: "numeric", month: "short" };
+  return date.toLocaleString([], { ...day, hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 }
 
 export default mounting(ItemList, ({ name }) => name);

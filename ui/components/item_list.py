@@ -32,6 +32,7 @@ def show(server: CardServer, name: str, correct: Callable, page: Callable, event
     the page of the list for a `messages.View`. events: the type of the events.
     """
     key = f"{name}-{server.session.id}"
+    walk = st.session_state.get(f"{key}-walk", "")
 
     def handle(event: messages.Event, by: str) -> None:
         check_may_answer(server.session.store, server.session.id)
@@ -39,11 +40,10 @@ def show(server: CardServer, name: str, correct: Callable, page: Callable, event
 
     def payload(problem: str | None, _: str, view: messages.View | None) -> dict[str, Any]:
         view = view or messages.View()
-        data = {"name": key, "session": server.name, "view": view.model_dump(), "error": problem}
-        data["walk"] = st.session_state.get(f"{key}-walk")
-        return data | page(view)
+        shown = {"name": key, "session": server.name, "view": view.model_dump(), "walk": walk, "error": problem}
+        return shown | page(view)
 
-    mount_component(_mount, key, events, handle, payload, view=messages.View)
+    mount_component(_mount, key + walk, events, handle, payload, view=messages.View)
 
 
 def walk(session: int, name: str) -> None:
