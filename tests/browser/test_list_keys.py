@@ -104,6 +104,8 @@ def test_a_key_without_an_open_row_is_refused_aloud(visit, app, store, goods):
     page.get_by_test_id("oal-list-filter").select_option("list")
     page.locator(".rows .chip").first.click()
     page.keyboard.press("a")
-    expect(page.get_by_test_id("oal-list-problem")).to_contain_text("A was not stored. This item was asked.")
+    expect(page.get_by_test_id("oal-list-problem")).to_contain_text(
+        "A was not stored. It cannot be labeled here. This item was asked."
+    )
     assert ({}, 8) == (store.known_labels(session.id), len([row for row in store.answers(session.id) if row["label"]]))
     assert card.item

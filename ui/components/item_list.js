@@ -144,15 +144,14 @@ class ItemList {
   // A key of a class labels the open item and opens the next one.
   press(event) {
     const path = event.composedPath();
-    const key = letter(event);
     const isHere = path.includes(this.list) || (this.hasKeys && path[0] === document.body);
-    if (!isHere || event.repeat || !this.keys.has(key) || !isOurs(event)) return;
+    if (!isHere || event.repeat || !isOurs(event) || !this.keys.has(letter(event))) return;
     event.preventDefault();
     event.stopPropagation(); // the card has the same keys
     const row = this.data.rows.find(({ id }) => id === this.view.open);
-    const chosen = row?.actions.find((action) => keysOf(action).includes(key));
-    const problem = (!row && "No item is open.") || (!chosen && row.means);
-    this.refused = problem ? `${key.toUpperCase()} was not stored. ${problem}` : "";
+    const chosen = row?.actions.find((action) => keysOf(action).includes(letter(event)));
+    const problem = (!row && "No item is open.") || (!chosen && `It cannot be labeled here. ${row.means}`);
+    this.refused = problem ? `${letter(event).toUpperCase()} was not stored. ${problem}` : "";
     put(this.problem, this.refused);
     if (problem) return;
     if (!this.view.walk) this.answered.clear();
@@ -175,6 +174,7 @@ class ItemList {
   }
 
   act(row, change) {
+    this.refused = "";
     this.outbox.push({ id: randomId(), annotator: this.data.annotator, row, ...change });
     this.draw();
     this.outbox.post();

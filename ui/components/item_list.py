@@ -1,6 +1,6 @@
 """Lists of items on the Label page: a Streamlit component (item_list.js, item_list.css) with paging and search."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -32,7 +32,7 @@ def show(server: CardServer, name: str, correct: Callable, page: Callable, event
     the page of the list for a `messages.View`. events: the type of the events.
     """
     key = f"{name}-{server.session.id}"
-    walk = st.session_state.get(f"{key}-walk", "")
+    begun = st.session_state.get(f"{key}-walk", "")  # by the last call of `walk`
 
     def handle(event: messages.Event, by: str) -> None:
         check_may_answer(server.session.store, server.session.id)
@@ -40,10 +40,10 @@ def show(server: CardServer, name: str, correct: Callable, page: Callable, event
 
     def payload(problem: str | None, _: str, view: messages.View | None) -> dict[str, Any]:
         view = view or messages.View()
-        shown = {"name": key, "session": server.name, "view": view.model_dump(), "walk": walk, "error": problem}
+        shown = {"name": key, "session": server.name, "view": view.model_dump(), "walk": begun, "error": problem}
         return shown | page(view)
 
-    mount_component(_mount, key + walk, events, handle, payload, view=messages.View)
+    mount_component(_mount, key + begun, events, handle, payload, view=messages.View)
 
 
 def walk(session: int, name: str) -> None:
@@ -73,25 +73,33 @@ def page_of(
         total = len(positions)
         matches = list(enumerate(_items(session, positions[first:end]), first))
     else:
-        matches = []
-        for start in range(0, min(len(positions), MAX_SEARCHED), SEARCH_BLOCK):
-            block = positions[start : min(start + SEARCH_BLOCK, MAX_SEARCHED)]
-            columns = _visible_columns(session, block)
-            for k, item in enumerate(_items(session, block), start):
-                more = more_words(item["position"]) if more_words else ""
-                if wanted in " ".join((item["id"], item["text"] or "", *columns[k - start], more)).casefold():
-                    if ids[k] == view.open:
-                        first, end = _bounds(len(matches), PAGE)
-                    matches.append((k, item))
-            if len(matches) > end:
+        found = list[tuple[int, dict[str, Any]]]()
+        for k, item in _matching(session, positions, wanted, more_words):
+            if ids[k] == view.open:
+                first, end = _bounds(len(found), PAGE)
+            found.append((k, item))
+            if len(found) > end + PAGE:  # an open row is not further away
                 break
         else:
-            total, within = len(matches), f" among the newest {MAX_SEARCHED:,}" * (len(positions) > MAX_SEARCHED)
-        matches = matches[first:end]
+            total, within = len(found), f" among the newest {MAX_SEARCHED:,}" * (len(positions) > MAX_SEARCHED)
+        matches = found[first:end]
     opened = next((n for n, (k, _) in enumerate(matches) if ids[k] == view.open), len(matches))
     whole = range(opened, opened + 1 + AHEAD * view.walk)
     rows = [(k, item | {"row": ids[k], "whole": n in whole}) for n, (k, item) in enumerate(matches)]
     return rows, _counted(first, len(rows), total, within)
+
+
+def _matching(
+    session: Run, positions: Sequence[int], wanted: str, more_words: Callable[[int], str] | None
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the items that a search finds: (index in `positions`, item)."""
+    for start in range(0, min(len(positions), MAX_SEARCHED), SEARCH_BLOCK):
+        block = positions[start : min(start + SEARCH_BLOCK, MAX_SEARCHED)]
+        columns = _visible_columns(session, block)
+        for k, item in enumerate(_items(session, block), start):
+            more = more_words(item["position"]) if more_words else ""
+            if wanted in " ".join((item["id"], item["text"] or "", *columns[k - start], more)).casefold():
+                yield k, item
 
 
 def _bounds(place: int, ahead: int = 0) -> tuple[int, int]:
