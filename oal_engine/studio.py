@@ -16,7 +16,7 @@ from dataclasses import dataclass, fields
 from functools import partial
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 from uuid import uuid4
 from zipfile import ZipFile
 
@@ -400,13 +400,13 @@ def _files(data: Any, labels: Sequence[Any] | None) -> Iterator[list[Path]]:
 def _matrix_file(matrix: Any, labels: Sequence[Any] | None, path: Path) -> Path:
     """Write a matrix, dense or sparse, with the labels of its rows, if there are any. Return the path."""
     if sparse.issparse(matrix):
-        sparse.save_npz(path, matrix.tocsr(), compressed=False)
+        sparse.save_npz(path, cast(Any, matrix).tocsr(), compressed=False)
     else:
         np.savez(path, X=matrix)
     if labels is not None:
         words = np.array(["" if each is None else str(each) for each in _as_many(labels, matrix.shape[0], "rows")])
         with ZipFile(path, "a") as archive, archive.open("y.npy", "w") as file:
-            np.lib.format.write_array(file, words)  # type: ignore[arg-type]  # a file of zipfile that is open for writing
+            np.lib.format.write_array(file, words)
     return path
 
 

@@ -251,7 +251,7 @@ def test_a_wrong_number_is_refused_in_one_sentence(store, texts, key, value, sen
 
 
 @pytest.mark.parametrize(("query", "sentence"), [
-    ({}, "You have no session yet."), ({"session": "9"}, "You have no session yet."),
+    ({}, "You have no session yet."), ({"session": "9"}, "Session 9 does not exist."),
 ])  # fmt: skip
 def test_the_label_page_without_a_session_says_so(store, query, sentence):
     """The Label page shows one sentence if there is no session."""

@@ -83,7 +83,9 @@ def npz(source: Source) -> ParsedFile:
                 with archive.open(member) as array:
                     _check_header(source, array, member.file_size)
         keys = {"X": ("X", "x"), "label": ("y", "labels"), "id": ("ids",)}
-        columns = {column: arrays[key] for column, names in keys.items() for key in names if key in arrays}
+        columns: dict[str, Any] = {
+            column: arrays[key] for column, names in keys.items() for key in names if key in arrays
+        }
         if {"format", "shape", "data"} <= set(arrays):
             _check_shape(source, arrays["shape"].tolist())
             columns["X"] = sparse.load_npz(binary)
