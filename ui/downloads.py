@@ -150,7 +150,8 @@ class _File:
     """A file that is cached_file. version: version of the session when it was made (None: it is not made yet)."""
 
     def __init__(self) -> None:
-        self.lock, self.version, self.content = Lock(), None, b""
+        self.lock, self.content = Lock(), b""
+        self.version: tuple[str, int] | None = None
 
 
 _files: dict[tuple[Any, ...], _File] = {}  # by database and command, the oldest first

@@ -101,8 +101,8 @@ class Cage:
 
     def too_long(self, name: str, minutes: int, what: str) -> DataError:
         return DataError(
-            f"{name} takes longer than the {plural(minutes, 'minute')}{what} that {self.work} may take: import it on the "
-            "command line."
+            f"{name} takes longer than the {plural(minutes, 'minute')}{what} that {self.work} may take: import it on "
+            "the command line."
         )
 
     def too_large(self, name: str) -> str:

@@ -87,7 +87,7 @@ def open_archive(source: Source) -> tuple[ZipFile, list[ZipInfo]]:
     exceeds the limits or is encrypted."""
     content = ZipFile(source.whole())
     members = sorted(
-        (each for each in content.infolist() if not each.is_dir() and not any(map(_is_junk, _path(each).split("/")))),
+        (each for each in content.infolist() if not each.is_dir() and not any(map(is_junk, _path(each).split("/")))),
         key=lambda each: in_order(_path(each)),
     )
     source.limits.check("files", len(members), source.name)
@@ -97,7 +97,7 @@ def open_archive(source: Source) -> tuple[ZipFile, list[ZipInfo]]:
     return content, members
 
 
-def _is_junk(name: str) -> bool:
+def is_junk(name: str) -> bool:
     """Tell whether a file or folder is hidden, or made by an operating system or an office program."""
     return name.casefold() in JUNK or (name.startswith((".", "~$")) and name not in (".", ".."))
 
@@ -411,8 +411,8 @@ def _files(path: Path, name: str, limits: Limits) -> list[Path]:
         return [path]
     files, size = list[Path](), 0
     for folder, folders, names in os.walk(path):
-        folders[:] = sorted(each for each in folders if not _is_junk(each))
-        for file in (Path(folder, each) for each in sorted(names) if not _is_junk(each)):
+        folders[:] = sorted(each for each in folders if not is_junk(each))
+        for file in (Path(folder, each) for each in sorted(names) if not is_junk(each)):
             if stat.S_ISREG((about := file.lstat()).st_mode):  # a link could lead anywhere
                 files.append(file)
                 size += about.st_size
