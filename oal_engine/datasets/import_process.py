@@ -361,13 +361,13 @@ WORK: dict[str, Callable[[BinaryIO, PhaseProgress, dict[str, Any]], Any]] = {
 def main(number: int, parent: int) -> None:
     """Do the work named in the first line of standard input, on the open file with descriptor `number`, for the process
     `parent`. Print the progress and the result as lines of JSON."""
-    end_with_parent(parent)
     out, sys.stdout = sys.stdout, sys.stderr  # keeps library output out of our protocol on stdout
 
     def say(**message: Any) -> None:
         print(json.dumps(message), file=out, flush=True)
 
     work, settings = json.loads(os.fdopen(0, closefd=False).readline())
+    end_with_parent(parent)  # its thread reads the input, too
     cage = _cage(work)
     cage.enter()
     try:

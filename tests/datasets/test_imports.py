@@ -7,13 +7,12 @@ import sys
 import tempfile
 import time
 from functools import partial
-from threading import BoundedSemaphore
 
 import numpy as np
 import pytest
 
 from oal_engine import datasets
-from oal_engine.datasets import ImportRequest, import_process, reading
+from oal_engine.datasets import ImportRequest, cage, import_process, reading
 from tests.harness import ROOT
 from tests.harness.examples import write_embedding
 from tests.harness.files import named
@@ -207,8 +206,8 @@ def test_the_process_ends_with_a_server_that_is_killed(store, tmp_path):
 
 
 def test_few_files_are_read_at_once(monkeypatch):
-    """If all slots for imports are taken, another import waits and reports this. It ends if its page is left."""
-    monkeypatch.setattr(import_process, "READ_SLOTS", BoundedSemaphore(1))
+    """If all places for imports are taken, another import waits and reports this. It ends if its page is left."""
+    monkeypatch.setattr(cage.IMPORTS, "places", 1)
     check, told = partial(import_process.check, upload(3), COLUMNS, ImportRequest()), []
 
     def leave(*progress):
