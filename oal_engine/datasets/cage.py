@@ -20,17 +20,17 @@ from .reading.sources import DataError, PhaseProgress
 
 MEMORY_BYTES = 2 * 2**30  # that an import may map, unless the environment sets OAL_IMPORT_MEMORY
 PAUSE_SECONDS = 0.2  # until progress is reported again, so that an abandoned page can stop its process
-IDLE = 19  # the lowest priority
 DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of prctl
+INSTEAD = "import it on the command line"
 
 
 @dataclass(eq=False)
 class Turn:
-    """The time that a person's process has in a cage."""
+    """The time that a person's process has in a cage. is_over: whether another one needs its place."""
 
     person: str
-    begun: float = inf
-    is_over: bool = False  # whether another one needs the place
+    begun: float = 0.0
+    is_over: bool = False
 
     @property
     def seconds(self) -> float:
@@ -76,45 +76,34 @@ class Cage:
         """Begin a turn if there is a place for it. Otherwise end the oldest turn in its way if its patience is over."""
         with self.lock:
             in_the_way = [each for each in self.turns if each.person == turn.person != ""]
-            if len(self.turns) >= self.places:
-                in_the_way = in_the_way or self.turns
-            if in_the_way:
-                oldest = min(in_the_way, key=lambda each: each.begun)
+            if in_the_way := in_the_way or (self.turns if len(self.turns) >= self.places else []):
+                oldest = in_the_way[0]
                 oldest.is_over = oldest.is_over or oldest.seconds > self.patience
                 return False
             turn.begun = time.monotonic()
             self.turns.append(turn)
             return True
 
-    def check(self, turn: Turn, name: str, process: int) -> None:
-        """Raise DataError if the time of a turn is over. Let quicker ones overtake its process after some time."""
-        if turn.seconds > self.patience:
-            with suppress(OSError):
-                os.setpriority(os.PRIO_PROCESS, process, IDLE)
+    def check(self, turn: Turn, name: str) -> None:
+        """Raise DataError if the time of a turn is over."""
         if turn.is_over:
-            raise DataError(
-                f"{name} takes longer than the {self.patience:g} seconds that {self.work} may take while other files "
-                "wait: try again, or import it on the command line."
-            )
+            raise self.too_long(name, f"{self.patience:g} seconds", " while other files wait: try again, or")
         if turn.seconds > 60 * self.clock_minutes:
-            raise self.too_long(name, self.clock_minutes, "")
+            raise self.too_long(name, plural(self.clock_minutes, "minute"))
 
-    def too_long(self, name: str, minutes: int, what: str) -> DataError:
-        return DataError(
-            f"{name} takes longer than the {plural(minutes, 'minute')}{what} that {self.work} may take: import it on "
-            "the command line."
-        )
+    def too_long(self, name: str, time: str, when: str = ":") -> DataError:
+        return DataError(f"{name} takes longer than the {time} that {self.work} may take{when} {INSTEAD}.")
 
     def too_large(self, name: str) -> str:
         return (
-            f"{name} needs more memory than the {self.bytes / 2**30:.1f} GiB that {self.work} may take: "
-            "import it on the command line, or raise OAL_IMPORT_MEMORY (bytes)."
+            f"{name} needs more memory than the {self.bytes / 2**30:.1f} GiB that {self.work} may take: {INSTEAD}, or "
+            "raise OAL_IMPORT_MEMORY (bytes)."
         )
 
     def crashed(self, name: str, code: int | None) -> DataError:
         """Return the error for a process that ended without a result: some libraries end it when memory runs out."""
         if code == -signal.SIGXCPU:
-            return self.too_long(name, self.processor_minutes, " of processor time")
+            return self.too_long(name, f"{plural(self.processor_minutes, 'minute')} of processor time")
         return DataError(
             f"The process that read {name} exited unexpectedly (exit code {code}), probably out of memory: its limit "
             f"is {self.bytes / 2**30:.1f} GiB (OAL_IMPORT_MEMORY). See the server log."

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from queue import Empty, Queue
 from threading import Thread
-from typing import IO, TYPE_CHECKING, Any, BinaryIO, TypeAlias, cast
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, TypeAlias, TypedDict, Unpack, cast
 
 from . import reading
 from .cage import IMPORTS, LOOKS, PAUSE_SECONDS, Cage, Turn, end_with_parent
@@ -41,8 +41,12 @@ COUNTED_LINES = 1_000_000  # lines in which label words are counted
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2", "RAYON_NUM_THREADS": "1"}
 
 
-def _anyone(phase: str, done: int, total: int) -> None:
-    """Take the progress of work that goes on until it is done."""
+class Page(TypedDict, total=False):
+    """For whom a child process works. It does one work of a kind for a person at a time ("": for anybody). progress:
+    called several times a second with (phase, done, total); it may raise an error to end the process."""
+
+    person: str
+    progress: PhaseProgress
 
 
 @contextmanager
@@ -68,33 +72,21 @@ def peek(
     reader: str | None = None,
     encoding: str = "utf-8",
     layout: Layout = Layout(),
-    person: str = "",
-    progress: PhaseProgress = _anyone,
+    **page: Unpack[Page],
 ) -> reading.Peek:
-    """Read the first rows of a file like `reading.peek`, with each cell cut to CELL_CHARACTERS.
-
-    person: who looks: one file is looked at for a person at a time ("": anybody). progress: called several times a
-    second; if it raises an error, such as when the page is left, the look ends.
-    """
-    head = _run("peek", source, name, progress, person, request=_asked(reader, encoding, layout))
+    """Read the first rows of a file like `reading.peek`, with each cell cut to CELL_CHARACTERS."""
+    head = _run("peek", (source, name), page, request=_asked(reader, encoding, layout))
     tuples = {key: tuple(head[key]) for key in ("numeric", "lists", "pairs")}
     doubts = tuple(Doubt(about, question, *map(tuple, answers)) for about, question, *answers in head["doubts"])
     return reading.Peek(**head | tuples | {"guess": _columns(head["guess"]), "doubts": doubts})
 
 
 def first_items(
-    file: NamedFile,
-    columns: reading.Columns,
-    reader: str | None,
-    encoding: str,
-    layout: Layout,
-    person: str = "",
-    progress: PhaseProgress = _anyone,
+    file: NamedFile, columns: reading.Columns, reader: str | None, encoding: str, layout: Layout, **page: Unpack[Page]
 ) -> tuple[list[FirstItem], str]:
-    """Preview an import: return the first items of a file, and a sentence on how it is read. Nothing is stored. person,
-    progress: as in `peek`."""
+    """Preview an import: return the first items of a file, and a sentence on how it is read. Nothing is stored."""
     request = _asked(reader, encoding, layout)
-    items, sentence = _run("items", *file, progress, person, columns=asdict(columns), request=request)
+    items, sentence = _run("items", file, page, columns=asdict(columns), request=request)
     return [FirstItem(*item) for item in items], sentence
 
 
@@ -104,24 +96,18 @@ def more_first_items(
     dataset: int,
     request: ImportRequest,
     vectors: NamedFile | None = None,
-    person: str = "",
-    progress: PhaseProgress = _anyone,
+    **page: Unpack[Page],
 ) -> tuple[list[FirstItem], str]:
-    """Preview an append: return the first items of a file, and a sentence on how it is read. Nothing is stored. person,
-    progress: as in `peek`."""
+    """Preview an append: return the first items of a file, and a sentence on how it is read. Nothing is stored."""
     items, sentence = _run(
-        "more items", *file, progress, person, vectors, database=str(store.path.resolve()), dataset=dataset,
-        request=_packed(request),
-    )  # fmt: skip
+        "more items", file, page, vectors, database=_path(store), dataset=dataset, request=_packed(request)
+    )
     return [FirstItem(*item) for item in items], sentence
 
 
-def mesh_terms(
-    source: FileOrPath | Files, name: str, number: str, person: str = "", progress: PhaseProgress = _anyone
-) -> tuple[str, ...]:
-    """Return the terms at a MeSH tree number or below it, like `readers.mesh_terms`. source: file of the MeSH tree.
-    person, progress: as in `peek`."""
-    return tuple(_run("mesh", source, name, progress, person, number=number))
+def mesh_terms(source: FileOrPath | Files, name: str, number: str, **page: Unpack[Page]) -> tuple[str, ...]:
+    """Return the terms at a MeSH tree number or below it, like `readers.mesh_terms`. source: file of the MeSH tree."""
+    return tuple(_run("mesh", (source, name), page, number=number))
 
 
 def check(
@@ -132,9 +118,9 @@ def check(
     vectors: NamedFile | None = None,
     person: str = "",
 ) -> str:
-    """Read a file without storing anything. Report its contents. vectors: a file with the vectors of its texts. person:
-    as in `peek`."""
-    return _run("check", *file, progress, person, vectors, columns=asdict(columns), request=_packed(request))
+    """Read a file without storing anything. Report its contents. vectors: a file with the vectors of its texts."""
+    page = Page(person=person, progress=progress)
+    return _run("check", file, page, vectors, columns=asdict(columns), request=_packed(request))
 
 
 def import_file(
@@ -147,13 +133,12 @@ def import_file(
     vectors: NamedFile | None = None,
     person: str = "",
 ) -> str:
-    """Import a file as the data set `title`. Report its contents. vectors: a file with the vectors of its texts.
-    person: as in `peek`."""
+    """Import a file as the data set `title`. Report its contents. vectors: a file with the vectors of its texts."""
     from .importing import sweep
 
     try:
         return _run(
-            "import", *file, progress, person, vectors, database=str(store.path.resolve()), title=title,
+            "import", file, Page(person=person, progress=progress), vectors, database=_path(store), title=title,
             columns=asdict(columns), request=_packed(request),
         )  # fmt: skip
     except BaseException:
@@ -170,25 +155,16 @@ def append(
     vectors: NamedFile | None = None,
     person: str = "",
 ) -> str:
-    """Append the items of a file to a data set. Return the report. vectors: a file with the vectors of its texts.
-    person: as in `peek`."""
-    return _run(
-        "append", *file, progress, person, vectors, database=str(store.path.resolve()), dataset=dataset,
-        request=_packed(request),
-    )  # fmt: skip
+    """Append the items of a file to a data set. Return the report. vectors: a file with the vectors of its texts."""
+    page = Page(person=person, progress=progress)
+    return _run("append", file, page, vectors, database=_path(store), dataset=dataset, request=_packed(request))
 
 
-def _run(
-    work: str,
-    source: FileOrPath | Files,
-    name: str,
-    progress: PhaseProgress,
-    person: str,
-    vectors: NamedFile | None = None,
-    **settings: Any,
-) -> Any:
+def _run(work: str, named: NamedFile, page: Page, vectors: NamedFile | None = None, **settings: Any) -> Any:
     """Run WORK[work] in a child process, and return its result. If `progress` raises an error, the child is killed."""
+    source, name = named
     cage, settings["name"] = _cage(work), name
+    person, progress = page.get("person", ""), page.get("progress", lambda *_: None)
     with (
         cage.turn(person, progress) as turn,
         _open(source) as file,
@@ -231,7 +207,7 @@ def _answer(
                 return dict(answer)
             done = answer["progress"]
         progress(*done)
-        cage.check(turn, name, process.pid)
+        cage.check(turn, name)
 
 
 def _put(output: IO[str], lines: Queue[str]) -> None:
@@ -244,6 +220,10 @@ def _put(output: IO[str], lines: Queue[str]) -> None:
 
 def _cage(work: str) -> Cage:
     return IMPORTS if work in ("check", "import", "append") else LOOKS
+
+
+def _path(store: Store) -> str:
+    return str(store.path.resolve())
 
 
 def _asked(reader: str | None, encoding: str, layout: Layout) -> dict[str, Any]:

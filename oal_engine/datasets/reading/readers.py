@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from itertools import chain, groupby, islice
 from pathlib import Path
@@ -82,12 +82,15 @@ def _counted(source: Source, rows: Iterable[Line]) -> Iterator[Line]:
 
 def _size(cells: Cells | str) -> int:
     """Return about how many characters a row takes as CSV. Lists and objects in its cells are counted, too."""
-    pending: list[Iterable[Any]] = [() if isinstance(cells, str) else cells]
+    pending: list[Collection[Any]] = [() if isinstance(cells, str) else cells]
     size = 1
     while pending:
-        for cell in pending.pop():
-            size += 1 + (len(cell) if isinstance(cell, str | bytes) else 0)
-            if isinstance(cell, dict):
+        group = pending.pop()
+        size += len(group)
+        for cell in group:
+            if isinstance(cell, str):
+                size += len(cell)
+            elif isinstance(cell, dict):
                 pending += cell, cell.values()
             elif isinstance(cell, list | tuple):
                 pending.append(cell)
