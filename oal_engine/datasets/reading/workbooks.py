@@ -38,7 +38,7 @@ def xlsx(source: Source) -> ParsedFile:
     name, doubts = _chosen(source, [*sheets], first)
     sheets[name].reset_dimensions()  # the declared size may be wrong
     rows = ([_unescaped(cell) for cell in row] for row in sheets[name].iter_rows(values_only=True))
-    return _table(source, name, enumerate(rows, 1), doubts)
+    return to_table(source, _worded(enumerate(rows, 1), source), {"sheet": name}, doubts, padded=True)
 
 
 def _unescaped(cell: Any) -> Any:
@@ -65,12 +65,6 @@ def _is_table(rows: Iterator[Sequence[Any]]) -> bool:
     """Tell whether at least two rows are not empty."""
     filled = (row for row in rows if any(cell not in (None, "") for cell in row))
     return len([*islice(filled, 2)]) == 2
-
-
-def _table(
-    source: Source, name: str, rows: Iterable[tuple[int, Sequence[Any]]], doubts: tuple[Doubt, ...]
-) -> ParsedFile:
-    return to_table(source, _worded(rows, source), {"sheet": name}, doubts, padded=True)
 
 
 def _worded(rows: Iterable[tuple[int, Sequence[Any]]], source: Source) -> Iterator[tuple[int, list[str] | str]]:
