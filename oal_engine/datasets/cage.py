@@ -118,7 +118,7 @@ class Cage:
 
 
 # Together they may map 3.5 times the memory of an import: 7 GiB, which with the server itself fit into 8 GiB.
-LOOKS = Cage("a look at a file", 4, 3 / 8, processor_minutes=1, clock_minutes=3, patience=4, nice=10)
+LOOKS = Cage("a look at a file", 4, 3 / 8, processor_minutes=1, clock_minutes=3, patience=4, nice=5)
 IMPORTS = Cage("an import of this page", 2, 1, processor_minutes=60, clock_minutes=240, patience=inf, nice=15)
 
 
