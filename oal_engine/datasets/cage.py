@@ -39,9 +39,9 @@ class Turn:
 
 @dataclass
 class Cage:
-    """The limits on the child processes of one kind, and those that run: `places` at once, and one for each person.
+    """The limits on the child processes of one kind, and the running ones: `places` at once, one for each person.
 
-    work: what they do, for messages. memory: share of the memory of an import. patience: seconds after which one ends
+    work: their work, for messages. memory: share of the memory of an import. patience: seconds after which one ends
     if another needs its place. nice: priority, below labeling.
     """
 

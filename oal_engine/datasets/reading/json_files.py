@@ -49,7 +49,7 @@ def looks_json(lines: list[str]) -> bool:
 
 
 def _without_mark(text: str) -> str:
-    """Return a text without what stands before the array in an archive of X or Twitter."""
+    """Return a text without the assignment at the beginning of an archive of X or Twitter."""
     mark = ARCHIVED_TWEETS.match(text[:HEAD_BYTES])
     return text[mark.end() :] if mark else text
 
@@ -107,7 +107,7 @@ def _have_replies(objects: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def _is_sentence(reply: str) -> bool:
-    """Tell whether a reply is no label."""
+    """Tell whether a reply is longer than a label."""
     ends = reply.rstrip().endswith((".", "!", "?"))
     return ends or "\n" in reply or len(reply.split(maxsplit=LABEL_WORDS)) > LABEL_WORDS
 

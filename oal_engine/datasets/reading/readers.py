@@ -66,7 +66,7 @@ def live_source(binary: BinaryIO, opening: Opening) -> tuple[str, Source]:
 
 
 def parse(source: Source, reader: str) -> ParsedFile:
-    """Parse a file. Here the rows of all readers are counted: what they hold may not be much larger than the file."""
+    """Parse a file. The rows of all readers are counted here: they may not be much larger than the file."""
     parsed = READERS[reader].parse(source)
     return parsed._replace(rows=_counted(source, parsed.rows))
 
