@@ -51,6 +51,7 @@ class DatasetRecord(TypedDict):
     feature_names: str | None
     folder: str
     checksums: str | None
+    digests: str
     digested: int
     near_duplicates: str
     owner: str
@@ -181,9 +182,8 @@ class Dataset:
 
     @property
     def checksums(self) -> dict[str, int]:
-        """The stored checksums of the files, {name: CRC-32}; computed if an older version stored none."""
-        stored = json.loads(self.record["checksums"] or "null")
-        return stored or row_files.checksums(stored_arrays(self.rows, self.y, self.projection, self._numbers, None))
+        """The stored checksums of the files, {name: CRC-32}."""
+        return json.loads(self.record["checksums"] or "{}")
 
     @property
     def files(self) -> dict[Path, int]:
@@ -192,14 +192,21 @@ class Dataset:
         return {kind: kind.stat().st_size} | {Path(path): size for path, size in self._extents}
 
     def check(self) -> None:
-        """Verify the checksums of all files. Raise DataError if a file has changed since it was written."""
+        """Verify the checksums of all files, and the digests of the rows in the database. Raise DataError if anything
+        has changed since it was written."""
         with self._readable():
             row_files.check_columns(self.rows)
             checksums = row_files.checksums(self._arrays())
             stored = self.checksums
-            wrong = [name for name in checksums if checksums[name] != stored[name]]
+            wrong = [name for name in checksums if checksums[name] != stored.get(name)]
             if wrong:
                 raise ValueError(f"{wrong[0]}.npy is damaged: its checksum does not match")
+            if self._rows.columns != self.record["features"]:
+                raise ValueError(f"they must have {self.record['features']:,} columns. Got {self._rows.columns:,}")
+        if tables := self.store.damaged_tables(self.id):
+            raise reading.DataError(
+                f"the data set {self.name} is damaged: its rows in {', '.join(tables)} are not those that were stored."
+            )
 
     @property
     def fingerprint(self) -> str:

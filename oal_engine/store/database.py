@@ -180,7 +180,8 @@ class Database:
             return ConflictError(f"{self.path} cannot store this, as it violates a constraint ({error}).")
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # without the details of an extended code
         way = self._way_back() if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) else ""
-        return StorageError(f"{self.path} cannot be used: {REASONS.get(code, error)}.{way}")
+        reason = " ".join(str(REASONS.get(code, error)).split())
+        return StorageError(f"{self.path} cannot be used: {reason}.{way}")
 
     @property
     def backups_folder(self) -> Path:
@@ -314,10 +315,15 @@ class Database:
         else:
             reader.close()
 
+    @property
+    def _own(self) -> sqlite3.Connection | None:
+        """The connection of this thread's transaction or snapshot, or None outside of both."""
+        return self._db if self._writing else self._snapshot
+
     def query(self, sql: str, *values: object) -> list[Row]:
         """Return all rows of a SELECT. It runs in this thread's transaction or snapshot, if there is one."""
         try:
-            if own := self._db if self._writing else self._snapshot:
+            if own := self._own:
                 return _rows(own.execute(sql, values))
             with self._reader() as reader:
                 return _rows(reader.execute(sql, values))
