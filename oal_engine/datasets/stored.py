@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ..store import Store
 
 
+BLOCK_ITEMS = 2_000  # read from the database at a time
 QUESTION_ITEMS = 10_000  # most items whose cells are searched for the names of questions
 LENGTH_CHECK_SECONDS = 0.001  # shortest time between two checks of the length of mapped files
 
@@ -316,6 +317,15 @@ class Dataset:
     def positions(self, ids: Collection[str]) -> dict[str, int]:
         """Return positions by id. Unknown ids are omitted."""
         return self.store.positions(self.id, ids)
+
+    def contents(self, first: int, stop: int) -> Iterator[tuple[str, str | None, list[str]]]:
+        """Yield the id, the text and the kept cells of the items `first` to `stop` - 1, in order."""
+        for start in range(first, stop, BLOCK_ITEMS):
+            positions = range(start, min(start + BLOCK_ITEMS, stop))
+            items = self.store.items(self.id, positions, texts=True)
+            cells = self.store.details(self.id, positions) if self.details else {}
+            for position in positions:
+                yield items[position]["id"], items[position]["text"], cells.get(position, [])
 
     def question_names(self) -> list[str]:
         """Guess the names of yes/no questions that the file answers, from up to QUESTION_ITEMS evenly spaced items."""

@@ -45,14 +45,14 @@ REASONS = {
 }
 
 
-BACKUP = "%Y-%m-%dT%H-%M-%SZ"  # the name of a backup: its time, followed by - and its number
-_NAMED = re.compile(r"(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ)(?:-(\d{1,9}))?", re.ASCII)
+BACKUP = "%Y-%m-%dT%H-%M-%SZ"  # the name of a backup: its time, followed by -, its number and .tar
+_NAMED = re.compile(r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ-(\d{1,9})\.tar", re.ASCII)
 
 
 def number_of(backup: str) -> int:
-    """Return the number in the file name of a server's backup, or 0 if it has none, as in backups of older versions."""
+    """Return the number in the file name of a server's backup, or 0 if it is not one."""
     named = _NAMED.fullmatch(backup)
-    return int(named[2] or 0) if named else 0
+    return int(named[1]) if named else 0
 
 
 def writes(method: Callable[Concatenate[Own, P], Result]) -> Callable[Concatenate[Own, P], Result]:
@@ -191,8 +191,8 @@ class Database:
     @property
     def backups(self) -> list[Path]:
         """The server's backups, oldest first. They are sorted by number, as the time in a name may be wrong."""
-        folders = [path for path in self.backups_folder.glob("*") if _NAMED.fullmatch(path.name)]
-        return sorted(folders, key=lambda path: (number_of(path.name), path.name))
+        files = [path for path in self.backups_folder.glob("*.tar") if number_of(path.name)]
+        return sorted(files, key=lambda path: (number_of(path.name), path.name))
 
     def _way_back(self) -> str:
         """Explain in a sentence how to restore the server's newest backup. Return "" if there is no backup."""

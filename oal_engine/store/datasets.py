@@ -68,7 +68,7 @@ class DataSets(Tables):
         def counted() -> Iterator[Sequence[Any]]:
             nonlocal digest
             for row in rows:
-                digest ^= digests.of_rows([row])
+                digest ^= digests.of_row(row)
                 yield dataset, *row
 
         columns = digests.COLUMNS[table]
@@ -138,7 +138,7 @@ class DataSets(Tables):
         rows = self.query(
             f"SELECT position, id, label{', text' * texts} FROM items"
             " WHERE dataset = ? AND position IN (SELECT value FROM json_each(?))",
-            dataset, json.dumps(positions),
+            dataset, json.dumps([*positions]),
         )  # fmt: skip
         return {row["position"]: row for row in rows}
 
@@ -257,7 +257,7 @@ class DataSets(Tables):
             id = own_id or str(position + 1)
             while self.db.execute(put, (dataset, position, id, *rest)).rowcount == 0:
                 id = f"{id}#{position + 1}"
-            digest ^= digests.of_rows([(position, id, *rest)])
+            digest ^= digests.of_row((position, id, *rest))
             renamed += bool(own_id) and id != own_id
         self._count(dataset, "items", digest)
         return renamed
@@ -269,7 +269,7 @@ class DataSets(Tables):
         or has `most` items or more."""
         batch, last = (first, items, *words, now()), next(reversed(self.batches(dataset)), None)
         if last and last["first"] > 0 and last["items"] < most:
-            self._count(dataset, "batches", digests.of_rows([(*last.values(),)]))
+            self._count(dataset, "batches", digests.of_row((*last.values(),)))
             self.db.execute("DELETE FROM batches WHERE dataset = ? AND first = ?", (dataset, last["first"]))
             sums = (last["items"] + items, last["words"] + words[0], last["new_words"] + words[1])
             batch = last["first"], *sums, last["added_at"]
