@@ -10,14 +10,18 @@ import re
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import partial
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 from uuid import uuid4
+from zipfile import ZipFile
+
+import numpy as np
+from scipy import sparse
 
 from . import datasets, did_you_mean, experiments
 from .cli import main as cli
@@ -42,6 +46,7 @@ from .store import Store, StoreError
 
 if TYPE_CHECKING:
     import pandas
+    import pyarrow as pa
 
 TEMPORARY = ":memory:"  # instead of a path: a temporary database
 ORIGIN = "Python"  # origin of the labels that `know` stores
@@ -226,7 +231,8 @@ class OpenSession:
         return Html("".join(report.quality(self._session)))
 
     def export(self, path: Path | str, what: str = "labels", texts: bool = True, **more: Any) -> None:
-        """Write one of the exports to a file, in the format of its suffix. more: options of the command `export`."""
+        """Write one of the exports to a file, in the format of its suffix. more: options of the command `export`, such
+        as format."""
         options = {"texts": texts} if what in exports.TABLES else {}
         _run("export", **options, **more, session=self.id, what=what, out=Path(path), db=self._session.store.path)
 
@@ -309,13 +315,12 @@ class Studio:
     def __exit__(self, *error: object) -> None:
         self.store.close()
 
-    def add(
-        self, data: Path | str | Sequence[Any] | pandas.DataFrame, name: str, labels: Sequence[Any] | None = None,
-        **options: Any,
-    ) -> datasets.Dataset:  # fmt: skip
-        """Import a file, several files, a DataFrame, or a list of texts with their labels (None: no label).
+    def add(self, data: Any, name: str, labels: Sequence[Any] | None = None, **options: Any) -> datasets.Dataset:
+        """Import a file, several files, or data in memory: a table of pandas, polars or pyarrow, a matrix of numpy or
+        scipy.sparse, or a list of texts.
 
-        options: options of the command `import`, such as text, label, id, positive, multiclass or delimiter.
+        labels: a label for each row or text of data in memory, or None for no label. options: options of the command
+        `import`, such as text, label, id, positive, multiclass or delimiter.
         """
         with _files(data, labels) as files:
             _run("import", **options, files=files, name=name, db=self.store.path)
@@ -377,33 +382,84 @@ class Studio:
 
 @contextmanager
 def _files(data: Any, labels: Sequence[Any] | None) -> Iterator[list[Path]]:
-    """Yield the paths of the files to import, for `Studio.add`. A list of texts or a DataFrame is written to a
-    temporary file."""
-    import pandas
+    """Yield the paths of the files to import, for `Studio.add`. Data in memory are written to a temporary file."""
+    paths = [Path(data)] if isinstance(data, str | Path) else data
+    if isinstance(paths, list | tuple) and paths and all(isinstance(each, Path) for each in paths):
+        if labels is not None:
+            raise ValueError("labels are for data in memory: name the column of a file with label='NAME'.")
+        yield [*paths]
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, type(data).__name__)
+        if sparse.issparse(data) or (isinstance(data, np.ndarray) and data.ndim == 2 and data.dtype.kind in "biufc"):
+            yield [_matrix_file(data, labels, path.with_suffix(".npz"))]
+        else:
+            yield [_table_file(data, labels, path.with_suffix(".parquet"))]
+
+
+def _matrix_file(matrix: Any, labels: Sequence[Any] | None, path: Path) -> Path:
+    """Write a matrix, dense or sparse, with the labels of its rows, if there are any. Return the path."""
+    if sparse.issparse(matrix):
+        sparse.save_npz(path, cast(Any, matrix).tocsr(), compressed=False)
+    else:
+        np.savez(path, X=matrix)
+    if labels is not None:
+        words = np.array(["" if each is None else str(each) for each in _as_many(labels, matrix.shape[0], "rows")])
+        with ZipFile(path, "a") as archive, archive.open("y.npy", "w") as file:
+            np.lib.format.write_array(file, words)
+    return path
+
+
+def _table_file(data: Any, labels: Sequence[Any] | None, path: Path) -> Path:
+    """Write a table, or texts, with the labels of the rows, if there are any, as their last column. Return the path."""
     import pyarrow as pa
     from pyarrow import parquet
 
-    if isinstance(data, str | Path):
-        yield [Path(data)]
-        return
-    if not isinstance(data, pandas.DataFrame):
-        items = [*data]
-        if items and all(isinstance(each, Path) for each in items):
-            yield items
-            return
-        if wrong := [each for each in items if not isinstance(each, str)]:
-            raise ValueError(f"a list must hold texts, or paths of files. Got {type(wrong[0]).__name__}.")
-        if labels is not None and len(labels) != len(items):
-            raise ValueError(f"labels must be as many as the texts, {len(items):,}. Got {len(labels):,}.")
-        data = pandas.DataFrame({"text": items} | ({} if labels is None else {"label": [*labels]}))
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "DataFrame.parquet")
-        try:
-            parquet.write_table(pa.Table.from_pandas(data.rename(columns=str), preserve_index=False), path)
-        except (pa.ArrowException, ValueError) as error:
-            words = "the cells of a column must have one type, and a column must have a name of its own"
-            raise ValueError(f"{words}: {str(error).removesuffix('.')}.") from None
-        yield [path]
+    try:
+        table = _table(data)
+        names = table.column_names
+        if len({*names}) < len(names) or (labels is not None and "label" in names):
+            raise ValueError(f"a column must have a name of its own. Got {', '.join(names)}.")
+        if labels is not None:
+            rows = "texts" if names == ["text"] else "rows"
+            table = table.append_column("label", pa.array([*_as_many(labels, table.num_rows, rows)], from_pandas=True))
+        parquet.write_table(table, path)
+    except pa.ArrowException as error:
+        raise ValueError(f"the cells of a column must have one type: {str(error).removesuffix('.')}.") from None
+    return path
+
+
+def _table(data: Any) -> pa.Table:
+    """Return a table of pandas, polars, pyarrow or another library, a mapping of columns, or texts as a table of
+    pyarrow."""
+    import pandas
+    import pyarrow as pa
+
+    if isinstance(data, Mapping) or (isinstance(data, np.ndarray) and (data.ndim == 2 or data.dtype.names)):
+        data = pandas.DataFrame(data)
+    if isinstance(data, pandas.DataFrame):
+        columns = [pa.array(data.iloc[:, k], from_pandas=True) for k in range(data.shape[1])]
+        return pa.Table.from_arrays(columns, [str(name) for name in data.columns])
+    if not hasattr(data, "__arrow_c_stream__") and hasattr(data, "to_arrow"):
+        data = data.to_arrow()
+    if hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__"):
+        column = pa.chunked_array(data if hasattr(data, "__arrow_c_stream__") else [pa.array(data)])
+        if pa.types.is_struct(column.type):
+            return pa.Table.from_struct_array(column)
+        data = column.to_pylist()
+    if not isinstance(data, Iterable):
+        raise ValueError(f"data must be a file, a table, a matrix, or a list of texts. Got {type(data).__name__}.")
+    texts = [*data]
+    if wrong := [each for each in texts if not isinstance(each, str)]:
+        raise ValueError(f"a list must hold texts, or paths of files. Got {type(wrong[0]).__name__}.")
+    return pa.table({"text": pa.array(texts, pa.string())})
+
+
+def _as_many(labels: Sequence[Any], number: int, what: str) -> Sequence[Any]:
+    """Return the labels. Raise ValueError if they are not `number`, one for each of the texts or rows (`what`)."""
+    if len(labels) != number:
+        raise ValueError(f"labels must be as many as the {what}, {number:,}. Got {len(labels):,}.")
+    return labels
 
 
 @contextmanager

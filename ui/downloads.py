@@ -1,4 +1,4 @@
-"""Files of a session to download, each written on request, once, and kept until the session changes."""
+"""Files of a session to download, each written on request, once, and cached_file until the session changes."""
 
 import subprocess
 import sys
@@ -42,7 +42,7 @@ WIDTH = 440  # pixels, in which every choice fits
 MAX_EXPORTS, WAIT_SECONDS = 2, 60  # exports that run at the same time, and how long another one waits for them
 EXPORTS = BoundedSemaphore(MAX_EXPORTS)
 MOST_CELLS, TEXT_CELLS = 10**6, 50  # cells that this process exports itself, and how many of them a text counts as
-KEPT_BYTES = 2**26  # of all files that are kept
+KEPT_BYTES = 2**26  # of all files that are cached_file
 PAGE_BUTTON = "Download as a page (HTML)"
 
 
@@ -124,7 +124,7 @@ def page_button(store: Store, session: int, question: str | None) -> None:
     texts = st.checkbox("With the texts, and the terms learned from them", key="page-texts")
     options = ["--texts"] * texts + [f"--question={question}"] * bool(question)
     command = ["publish", str(session), "--format", "html", *options]
-    make = partial(kept, store.path, session, command, partial(output, store.path, command))
+    make = partial(cached_file, store.path, session, command, partial(output, store.path, command))
     file = with_access_check(store, session, make)
     st.download_button(PAGE_BUTTON, file, f"session-{session}.html", on_click="ignore", key="publish-page")
 
@@ -147,18 +147,19 @@ def with_access_check(store: Store, session: int, make: Callable[[], bytes]) -> 
 
 
 class _File:
-    """A file that is kept. version: version of the session when it was made (None: it is not made yet)."""
+    """A file that is cached_file. version: version of the session when it was made (None: it is not made yet)."""
 
     def __init__(self) -> None:
-        self.lock, self.version, self.content = Lock(), None, b""
+        self.lock, self.content = Lock(), b""
+        self.version: tuple[str, int] | None = None
 
 
 _files: dict[tuple[Any, ...], _File] = {}  # by database and command, the oldest first
 _writing = Lock()  # one export at a time in this process
 
 
-def kept(database: Path, session: int, command: list[str], make: Callable[[], bytes]) -> bytes:
-    """Return the file that a command writes about a session. It is made once, and kept until the session changes."""
+def cached_file(database: Path, session: int, command: list[str], make: Callable[[], bytes]) -> bytes:
+    """Return the file that a command writes about a session. It is made once, and used until the session changes."""
     file = _files.setdefault((database, *command), _File())
     with file.lock, closing(Store(database, read_only=True)) as store:
         dataset = store.session(session)["dataset"]
@@ -176,7 +177,7 @@ def kept(database: Path, session: int, command: list[str], make: Callable[[], by
 def export(database: Path, session: int, what: str, options: list[str]) -> bytes:
     """Return the bytes of an export of a session. options: options of the command `export`, such as --texts."""
     command = ["export", str(session), "--what", what, *options]
-    return kept(database, session, command, partial(_exported, database, session, command))
+    return cached_file(database, session, command, partial(_exported, database, session, command))
 
 
 def _exported(database: Path, session: int, command: list[str]) -> bytes:
@@ -186,13 +187,13 @@ def _exported(database: Path, session: int, command: list[str]) -> bytes:
         data = store.dataset(store.session(session)["dataset"])
         if data["items"] * (TEXT_CELLS if data["kind"] == "text" else data["features"]) > MOST_CELLS:
             return output(database, command)
-        given = parser("export").make_context(*command[:1], command[1:]).params
+        options = parser("export").make_context(*command[:1], command[1:]).params
         with _writing, tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "output"
-            first = {"first": given["first"]} if given["first"] else {}
-            kind = given["kind"] or "csv"
+            first = {"first": options["first"]} if options["first"] else {}
+            kind = options["format"] or "csv"
             exports.export(
-                store, session, given["what"], kind, file, given["texts"], question=given["question"], **first
+                store, session, options["what"], kind, file, options["texts"], question=options["question"], **first
             )
             return file.read_bytes()
 

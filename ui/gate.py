@@ -23,7 +23,7 @@ from streamlit.web.server.starlette.starlette_app_utils import decode_signed_val
 from streamlit.web.server.starlette.starlette_server_config import USER_COOKIE_NAME
 
 from . import access
-from .page import PAGES
+from .page import DOCS, PAGES
 
 HEADERS = {
     "Content-Security-Policy": "frame-ancestors 'none'",
@@ -52,7 +52,7 @@ class Gate:
         self.files = tuple(make_url_path(base, path) + "/" for path in ("_stcore/upload_file", "media"))
         self.logout, self.callback = (make_url_path(base, path) for path in ("auth/logout", "oauth2callback"))
         self.home = make_url_path(base, "/")
-        self.pages = {make_url_path(base, name) for name in PAGES}
+        self.pages = {make_url_path(base, name) for name in (*PAGES, DOCS)}
         self.settings = make_url_path(base, "_stcore/host-config")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

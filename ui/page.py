@@ -2,6 +2,7 @@
 
 import html
 import os
+import re
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -79,6 +80,7 @@ PAGES = {
     "Replay": "pages/3_Replay.py",
     "Data": "pages/4_Data.py",
 }
+DOCS = "Docs"  # a page without a link above the others
 
 
 def open_page(title: str) -> None:
@@ -414,6 +416,12 @@ def one_row(name: str) -> DeltaGenerator:
     """Return a container that stays one row, even on a phone: the first element leaves room for the buttons after
     it."""
     return st.container(key=f"row-{name}", horizontal=True, vertical_alignment="center")
+
+
+def linked(words: str) -> str:
+    """Escape text as `literal`, and make the paths of pages of the documentation links to them."""
+    parts = re.split(r"docs/([\w-]+)\.md", words)
+    return "".join(f"[{part}]({DOCS}?page={part})" if k % 2 else literal(part) for k, part in enumerate(parts))
 
 
 def literal(words: object) -> str:

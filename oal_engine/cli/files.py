@@ -172,6 +172,8 @@ class Importing(_Options):
         columns = {"text": self.text, "features": self.feature}
         named: dict[str, Any] = {role: tuple(names) for role, names in columns.items() if names}
         named |= {role: name or None for role, name in set_options(label=self.label, id=self.id).items()}
+        if self.mesh_tree:
+            named.setdefault("label", "mesh")
         head = peek(path, named=named, **reading.arguments)
         guess, own_rule = head.guess, bool(self.positive or self.contains or self.mesh_tree)
         head.settle(

@@ -8,6 +8,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +32,8 @@ class OneQuestion(Run):
     log: the entries in which it was asked, with its own margin and label. decided, current, place, earlier: as in
     `Session`.
     """
+
+    version: Any  # of the log, as in the session or its look back
 
     def __init__(self, run: Session | LoggedRun, name: str) -> None:
         vars(self).update(vars(run))

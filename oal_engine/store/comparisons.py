@@ -51,7 +51,7 @@ class Comparisons(Tables):
         return self.one("SELECT 1 FROM comparisons WHERE name = ?", name) is not None
 
     def removed_comparison(self, comparison: int) -> bool:
-        """Return whether there was a comparison with this id, and is none now."""
+        """Return whether there was a comparison with this id, but not now."""
         last = self.number("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'comparisons'")
         return 0 < comparison <= last and not self.one("SELECT 1 FROM comparisons WHERE id = ?", comparison)
 

@@ -220,7 +220,9 @@ def test_nothing_is_left_of_a_card_that_is_gone(script):
     for n in range(1, 6):
         script.give(n, ALL, previous=7)
         script.give(n, ALL, previous=8)
-        assert listeners(script.page) == sorted([*before, "pointerdown", "keydown", "keydown", "beforeunload"])
+        assert listeners(script.page) == sorted(
+            [*before, "pointerdown", "keydown", "keydown", "beforeunload", "storage"]
+        )
         script.press("a")
         posts = len(script.posts)
         script.page.evaluate("() => { const old = host; old.replaceWith(old.cloneNode()); cleanUps.at(-1)() }")

@@ -524,3 +524,45 @@ def test_classes_that_all_have_keys_are_not_searched(script):
     assert not script("find").is_visible()
     script.press("/", "a")
     assert script.answers == [(1, 1)]
+
+
+# Conversations
+
+LONG = f"{'and a long way round ' * 60}to the end"
+
+
+def test_long_turns_are_folded_and_unfolded_by_keys(script):
+    """A conversation is shown as its turns. A long turn is folded, Tab and Enter unfold it, and nobody answers by that;
+    its text is whole, marks stay on their words, and markup in it is text."""
+    parts = [["user: open the ", 0], ["kettle", 0.5], [f", please {MARKUP}\nassistant: {LONG}\nuser: thanks", 0]]
+    script.give(question(1, parts=parts), ALL)
+    turns = script("text").locator(".turn")
+    whole = "".join(words for words, _ in parts)
+    assert whole == "".join(turns.all_text_contents())
+    assert ["DIV", "DETAILS", "DIV"] == turns.evaluate_all("turns => turns.map(({tagName}) => tagName)")
+    assert (["user: ", "assistant: ", "user: "], ["kettle"]) == (
+        turns.locator("b").all_text_contents(),
+        script("text").locator(".term").all_text_contents(),
+    )
+    assert 0 == script("text").locator("img").count()
+    fold = turns.nth(1)
+    assert "to the end" not in fold.inner_text()
+    script("text").focus()
+    script.press("Tab", "Enter")
+    assert "to the end" in fold.inner_text()
+    assert script.posts == []
+    script.press("a")
+    assert script.answers == [(1, 1)]
+
+
+@pytest.mark.parametrize(("text", "turns"), [
+    ("Ann: hello\nBob: and you\nAnn: well\nBob: good", 4),
+    ("user: one\nNote: not a turn\nassistant: two", 2),
+    ("Dear user: hello\nassistant: no", 0),
+    ("Note: one\nPrice: two\nSize: three", 0),
+    ("a text without turns", 0),
+])  # fmt: skip
+def test_only_conversations_have_turns(script, text, turns):
+    """Turns begin with roles, or with names that several lines begin with. Any other text stays as it is."""
+    script.give(question(1, parts=[[text, 0]]), ALL)
+    assert (turns, text) == (script("text").locator(".turn").count(), script("text").inner_text().replace("\n\n", "\n"))

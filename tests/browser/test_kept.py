@@ -115,6 +115,39 @@ def test_two_tabs_send_what_is_unsaved_once(visit, app, store, texts):
     assert other.evaluate(UNSAVED) == []
 
 
+def test_a_second_tab_follows_the_first(visit, app, store, texts):
+    """An answer in one tab moves another tab of the same person to the next item, which says so in a quiet line. Keys
+    there answer the item on the screen, and a key at the moment of the change is refused aloud."""
+    session = create(store, texts, learner="pa-i", rule="all")
+    page = visit(app, f"/Label?session={session}")
+    other = page.context.new_page()
+    other.goto(app.url(f"/Label?session={session}"))
+    first, second = Card(page), Card(other)
+    other.evaluate(PRESS_AT_THE_CHANGE)
+    first.press("a")
+    expect(second("text")).to_contain_text("item 1 ")
+    expect(second("said")).to_have_text("You answered the last item in another tab; this is the next one.")
+    second.says("Not stored: the item had just changed.")
+    assert history(store, session) == [("i0", 1, True)]
+    other.wait_for_timeout(GLANCE)
+    second.press("x")
+    second.saved()
+    expect(first("text")).to_contain_text("item 2 ")
+    page.wait_for_timeout(GLANCE)
+    other.route("**/card/*", lambda route: route.abort())  # the second tab is behind
+    first.tap("x")
+    expect(first("text")).to_contain_text("item 3 ")
+    first.saved()
+    assert second.item == "i2"
+    second.tap("a")
+    other.unroute("**/card/*")
+    second.saved()
+    second.says(re.compile("^Not stored: "))
+    expect(second("text")).to_contain_text("item 3 ")
+    assert history(store, session) == [("i0", 1, True), ("i1", -1, True), ("i2", -1, True)]
+    other.close()
+
+
 def test_nothing_is_said_to_be_saved_that_the_database_has_not(label, app, store):
     """While the database is locked, refuses an answer or is missing, the card says so and keeps the answers. They are
     stored afterwards, once and in order."""
@@ -144,6 +177,19 @@ def test_nothing_is_said_to_be_saved_that_the_database_has_not(label, app, store
     moved.rename(app.database)
     card.saved()
     assert history(store, session) == [(f"i{k}", 1 - k % 2 * 2, True) for k in range(5)]
+
+
+GLANCE = 400  # ms in which a tab takes no key for an item that another tab has brought
+# Presses A as soon as the card shows another item.
+PRESS_AT_THE_CHANGE = """() => {
+  const text = document.querySelector("[data-testid=stBidiComponentIsolated]").shadowRoot
+    .querySelector("[data-testid=oal-text]");
+  const press = new KeyboardEvent("keydown", {key: "a", code: "KeyA", bubbles: true, composed: true});
+  new MutationObserver((_, observer) => {
+    observer.disconnect();
+    document.body.dispatchEvent(press);
+  }).observe(text, {childList: true});
+}"""
 
 
 POISON = {

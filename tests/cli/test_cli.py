@@ -7,8 +7,10 @@ import os
 import re
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
+import pandas
 import pytest
 
 from oal_engine import __version__, datasets
@@ -549,6 +551,39 @@ def test_help_lists_every_command(ok):
 def test_the_version_is_printed(run):
     """--version prints the version of the engine, and ends."""
     assert (0, f"oal {__version__}\n", "") == run("--version")
+
+
+def test_remove_is_not_restore(run):
+    """A misspelled command is suggested; a word that means something else suggests none."""
+    suggested = {
+        word: run(word)[2].partition("Did you mean ")[2].split("?")[0] for word in ("restor", "remove", "exprot")
+    }
+    assert {"restor": "restore", "remove": "", "exprot": "export"} == suggested
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+def test_standard_input_is_imported(db, tmp_path, suffix):
+    """`import -` reads standard input as it reads a file, and takes the same options."""
+    table = pandas.DataFrame({"text": ["a b", "b c", "c d"], "more": ["x", "y", "z"], "label": ["yes", "no", "yes"]})
+    path = tmp_path / f"a.{suffix}"
+    {"csv": table.to_csv, "jsonl": partial(table.to_json, orient="records", lines=True), "parquet": table.to_parquet}[
+        suffix
+    ](path, **({} if suffix == "jsonl" else {"index": False}))
+    options = ["--name", "piped", "--text", "text", "more", "--label", "label", "--json"]
+    command = [sys.executable, "-m", "oal_engine", "import", "-", *options]
+    done = subprocess.run(
+        command, env=os.environ | {"PYTHONPATH": str(ROOT)}, input=path.read_bytes(), capture_output=True
+    )
+    assert (0, b"") == (done.returncode, done.stderr)
+    assert (3, 2, 1) == tuple(json.loads(done.stdout)[key] for key in ("items", "positives", "negatives"))
+    stored = datasets.Dataset(Store(db), "piped")
+    assert ["a b x", "b c y", "c d z"] == [" ".join(stored.item(k)["text"].split()) for k in range(3)]
+
+
+def test_standard_input_is_imported_alone(run):
+    """Standard input cannot be joined to files."""
+    message = "error: - (standard input) is imported alone. Got 2 files.\n"
+    assert (1, "", message) == run("import", "-", "a.csv", "--name", "x")
 
 
 def test_an_import_begins_with_the_labels_of_a_file(run, tmp_path):

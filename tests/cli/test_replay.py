@@ -73,7 +73,7 @@ def kinds(ok, tmp_path):
     """The name of a data set of three classes, imported from kinds.csv."""
     lines = [
         "x,y,z,kind",
-        *(f"{k % 3},{k % 3 == 1:d},{k % 7 / 9},{'red green blue'.split()[k % 3]}" for k in range(90)),
+        *(f"{k % 3 if k else 1},{k % 3 == 1:d},{k % 7 / 9},{'red green blue'.split()[k % 3]}" for k in range(90)),
     ]
     (tmp_path / "kinds.csv").write_text("\n".join(lines))
     ok(

@@ -342,9 +342,9 @@ def test_missing_columns():
     """The error for a missing column names it and the columns that exist."""
     file = upload("id,text\n1,hello you\n", "x.csv")
     assert fails(file, Columns(("text",), label="spam")) == "x.csv has no column 'spam'; its columns are id, text."
-    assert fails(file, Columns(id="id")) == "x.csv has no columns of numbers: name its text among id, text."
+    assert fails(file, Columns(id="id")) == "x.csv has no columns of numbers: name its text (--text) among id, text."
     unnamed = Columns(("text",), positive=("x",))
-    assert fails(file, unnamed) == "Positive labels need a label column; x.csv has id, text."
+    assert fails(file, unnamed) == "Positive labels need a label column (--label); x.csv has id, text."
     assert fails(upload("1 1:1\n", "x.svm"), Columns(("text",))) == "x.svm has no column 'text'; its columns are label."
     many = upload(",".join(f"n{k}" for k in range(50)) + "\n" + ",".join("1" * 50), "x.csv")
     assert fails(many, Columns(("n50",))).endswith("n18, n19 and 30 more.")

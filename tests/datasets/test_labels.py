@@ -139,7 +139,7 @@ def test_classes_of_a_format_that_brings_its_labels():
     ("".join(f"x,{k}\n" for k in range(128)), EACH_WORD, "must hold 2 to 127 classes. Got 128: 0 (1), 1 (1), "),
     ("x,1\n", replace(EACH_WORD, positive=("1",)), "With multiclass each label word is a class of its own: "),
     ("x,1\n", replace(EACH_WORD, contains=True), "give no positive words and no contains."),
-    ("x,1\n", replace(EACH_WORD, label=None), "Classes need a label column; x.csv has text, label."),
+    ("x,1\n", replace(EACH_WORD, label=None), "Classes need a label column (--label); x.csv has text, label."),
 ])  # fmt: skip
 def test_invalid_classes(content, columns, message):
     """Classes are refused if there are too few or too many, if positive words or `contains` are given too, or without a

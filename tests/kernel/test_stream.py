@@ -114,7 +114,7 @@ SEVERAL = "m-perceptron, m-pa, m-pa-i, m-pa-ii, m-ada-da, m-ada-md, m-dual"
 SIGNED = ", ".join(name for name in LEARNERS if name[:2] != "m-")
 ERRORS = [
     (learners.build, ("pa-i", 3, {"C": -1}), "C of pa-i must be > 0. Got -1."),
-    (learners.build, ("pa-i", 3, {"c": 1}), "pa-i has no parameter c. It has C."),
+    (learners.build, ("pa-i", 3, {"c": 1}), "pa-i has no parameter c. It has C. Did you mean C?"),
     (query_rules.build, ("asymmetric", "pa", {"delta_plus": "x"}), "delta_plus of asymmetric must be > 0. Got x."),
     (query_rules.build, ("random", "pa", {"q": 1.5}), "q of random must be > 0 and <= 1. Got 1.5."),
     (query_rules.build, ("variance", "pa"), f"rule variance works with the learners {COVARIANCE}. Got pa."),

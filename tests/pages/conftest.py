@@ -60,7 +60,9 @@ def work(app_store, keep):
             kind = server.session.dataset.item(asked.item)["text"].split()[-1]
             label = numbers.get(kind, 1 if kind == "good" else -1)
             label *= -1 if noise and k % noise == 0 else 1
-            server.session.answer(f"e{k}", asked.id, SKIP if k % 10 == 9 else label, "anna" if k % 2 else "ben", 1.25)
+            server.session.answer(
+                f"e{k} of {session}", asked.id, SKIP if k % 10 == 9 else label, "anna" if k % 2 else "ben", 1.25
+            )
         with app_store.transaction():  # as if anna and ben had left long ago
             app_store.db.execute("UPDATE leases SET leased_at = '2000'")
         return server

@@ -1,6 +1,7 @@
 """The Compare page without a browser: its form, its jobs and its results."""
 
 import os
+import re
 from functools import partial
 
 import pytest
@@ -64,7 +65,7 @@ def test_the_form_becomes_the_specification(store, tmp_path):
 
 def test_a_value_that_is_typed_leaves_the_other_parameters_tuned(store, tmp_path):
     """A value typed for one parameter of an algorithm is used as it is. The other parameters are still tuned."""
-    imported(store, tmp_path)
+    imported(store, tmp_path, items=400)
     at = run()
     at.multiselect(key="compare-algorithms-False").set_value(["PAA-I"]).run()
     at.text_input(key="compare-PAA-I-C").set_value("2").run()
@@ -72,6 +73,47 @@ def test_a_value_that_is_typed_leaves_the_other_parameters_tuned(store, tmp_path
     (row,) = store.comparisons()
     tens = specifications.powers(specifications.TENS)
     assert {"C": [2.0], "delta": tens} == row["specification"]["algorithms"]["PAA-I"]
+
+
+def test_data_that_the_budgets_do_not_fit_are_refused(store, tmp_path):
+    """The largest labeled data set is chosen at first. A data set with fewer items than a budget or a target has labels
+    is refused in one sentence, and the comparison cannot be started."""
+    imported(store, tmp_path, "large", items=400)
+    imported(store, tmp_path, "small <b>", items=24)
+    imported(store, tmp_path, "classes", items=60, classes=3)
+    at = run()
+    assert ["large"] == at.multiselect(key="compare-data").value
+    assert "compare-send" in [button.key for button in at.button]
+    cases = [
+        (["large", "small <b>"], "100, 300", "", "small &lt;b&gt; has 24 items, too few for 300 labels"),
+        (["classes=a" + MARKUP], "none, 61", "", "has 60 items, too few for 61 labels"),
+        (["small <b>"], "24", "", ""),
+        (["small <b>"], "", "0.5, 25", "small &lt;b&gt; has 24 items, too few for 25 labels"),
+    ]
+    for data, budgets, target, sentence in cases:
+        at.multiselect(key="compare-data").set_value(data)
+        at.text_input(key="compare-budgets").set_value(budgets)
+        at.text_input(key="compare-hit").set_value(target).run()
+        assert sentence in words(at)
+        assert bool(sentence) != ("compare-send" in [button.key for button in at.button])
+
+
+def test_a_job_that_has_ended_no_replay_says_that_it_compiles(store, tmp_path):
+    """As long as no replay has ended, the progress says that algorithms are compiled first, and for how long."""
+    imported(store, tmp_path)
+    spec = experiments.specification({"data": [NAME], "algorithms": {"OAAL": {}}})
+    comparison = experiments.begin(spec, store, "new")
+    store.put_job(comparison, os.getpid(), jobs.started(os.getpid()))
+
+    def said():
+        (progress,) = run(comparison=comparison).get("progress")
+        return progress.proto.text
+
+    assert "Starting…" == said()
+    store.advance_job(comparison, os.getpid(), 0, 60)
+    assert re.fullmatch(r"0 of 60 replays\. No replay .* are compiled first, for \d+ seconds so far\.", said())
+    store.advance_job(comparison, os.getpid(), 30, 60)
+    assert re.fullmatch(r"30 of 60 replays, about \d+ seconds left", said())
 
 
 def test_a_form_that_would_fill_the_memory_is_refused(store, tmp_path):
@@ -120,7 +162,7 @@ def test_several_target_labels_are_drawn_over_the_share_asked(store, tmp_path):
 
 def test_weights_with_several_values_are_swept_by_every_algorithm(store, tmp_path):
     """A weight with one value is a setting of the comparison. With several values it is swept in each algorithm."""
-    imported(store, tmp_path)
+    imported(store, tmp_path, items=400)
     at = run()
     at.selectbox(key="compare-tune").select("none").run()
     at.multiselect(key="compare-algorithms-False").set_value(["PAA-I", "CSOAL"]).run()

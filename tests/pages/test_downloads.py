@@ -116,7 +116,7 @@ def test_few_bytes_are_kept(store, monkeypatch):
     session, made = begin(store, budget=20).id, []
 
     def downloaded(name):
-        downloads.kept(store.path, session, [name], lambda: made.append(name) or bytes(40))
+        downloads.cached_file(store.path, session, [name], lambda: made.append(name) or bytes(40))
 
     monkeypatch.setattr(downloads, "KEPT_BYTES", 100)
     for name in "abbaccab":

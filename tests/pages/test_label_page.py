@@ -178,6 +178,20 @@ def test_a_list_is_turned_page_by_page(work):
     assert 20 == len(last["rows"])
 
 
+def test_a_list_goes_on_behind_an_open_row(work):
+    """The page with the open row is shown, whichever was wanted, and goes on for fifty rows from it, so that keys need
+    not wait for the next page. A search does the same. With keys, the next rows come with their whole texts."""
+    server = work(120)
+    newest = [entry.id for entry in reversed(server.log) if entry.label is not None]
+    for place, page, end in ((0, 0, 50), (30, 0, 80), (49, 0, 99), (50, 1, 100), (110, 2, 120)):
+        for search in ("", "n"):
+            shown = history.page(server, view(open=newest[place], page=1, walk=True, search=search))
+            assert newest[50 * page : end] == [row["id"] for row in shown["rows"]]
+            assert (page, page > 0, end < 120) == (shown["page"], shown["newer"], shown["older"])
+            whole = [row["id"] for row in shown["rows"] if row["text"] is not None]
+            assert newest[place : place + 4][: 120 - place] == whole
+
+
 def test_a_search_finds_words_ids_and_notes_in_any_case(work):
     """A search ignores case in any alphabet, and includes the notes of items."""
     server = work(60)

@@ -251,7 +251,7 @@ def test_a_wrong_number_is_refused_in_one_sentence(store, texts, key, value, sen
 
 
 @pytest.mark.parametrize(("query", "sentence"), [
-    ({}, "You have no session yet."), ({"session": "9"}, "You have no session yet."),
+    ({}, "You have no session yet."), ({"session": "9"}, "Session 9 does not exist."),
 ])  # fmt: skip
 def test_the_label_page_without_a_session_says_so(store, query, sentence):
     """The Label page shows one sentence if there is no session."""
@@ -463,6 +463,21 @@ def test_a_column_of_two_words_is_asked_about(store, columns, question, answer):
     at.pills(key="label").set_value("\0none").run()
     press(at, "own-import")
     assert 0 == store.datasets()[0]["positives"]
+
+
+@pytest.mark.slow
+def test_labels_that_a_model_may_have_made_are_asked_about(store):
+    """A column that seems to be made by a model is never preselected as the label. If it is, the form of a new session
+    offers to audit it."""
+    at = pasted("text,llm_label\n" + "".join(f"hello word{k},{k % 2}\n" for k in range(40)))
+    question = "llm_label: labels that a person gave, labels that a model made (audit them), or ignore?"
+    assert (literal(question), None) == (at.pills(key="label").label, at.pills(key="label").value)
+    assert "own-import" not in [button.key for button in at.button]
+    at.pills(key="label").set_value("labels that a model made (audit them)").run()
+    press(at, "own-import")
+    (row,) = store.datasets()
+    assert (0, 0) == (row["positives"], row["negatives"])
+    assert ["llm_label"] == at.multiselect(key=f"new-column-{row['id']}").value
 
 
 @pytest.mark.slow

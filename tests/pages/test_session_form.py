@@ -45,6 +45,19 @@ def test_the_form_says_what_a_budget_will_show_where_the_truth_is_not_known(app_
     assert "300 labels" not in words(at)
 
 
+def test_the_form_links_to_the_documentation(app_store, keep):
+    """A page of the documentation that a text of the form names is a link, which opens that page. Its own links lead to
+    other pages; a page that does not exist is named in one sentence."""
+    keep()
+    texts = [each.value for each in form().markdown]
+    assert "Nothing to tune; [auto](Docs?page=auto) says how it works" in " ".join(texts)
+    shown = " ".join(each.value for each in run("pages/5_Docs.py", page="auto").markdown)
+    assert shown.startswith("# ")
+    assert "](Docs?page=estimates" in shown
+    assert ".md)" not in shown
+    assert "The documentation has no page &lt;i&gt;." in words(run("pages/5_Docs.py", page="<i>"))
+
+
 @pytest.mark.slow
 def test_a_floor_is_forecast_in_the_form_and_shown_beside_the_card(app_store, keep):
     """The form forecasts the guaranteed share of relevant items found. The session gets the recommended share of random

@@ -8,8 +8,11 @@ import sys
 
 import numpy as np
 import pandas
+import pyarrow
 import pytest
+from scipy.sparse import coo_array, csr_array
 
+import oal_engine
 from oal_engine import Studio
 from oal_engine.sessions import look_back
 from oal_engine.sessions.files import export as exports
@@ -209,6 +212,61 @@ def test_every_kind_of_data_comes_in(studio, tmp_path, capsys):
     assert ["a", "b", "c"] == studio.new_session(classes).classes
 
 
+class Stream:
+    """A table of a library that offers its columns as Arrow does, such as polars."""
+
+    def __init__(self, table):
+        self.table = table
+
+    def __arrow_c_stream__(self, schema=None):
+        """Return the columns as a stream of Arrow."""
+        return self.table.__arrow_c_stream__(schema)
+
+
+class Older:
+    """A table of a library that converts itself to Arrow, such as older versions of polars."""
+
+    def __init__(self, table):
+        self.to_arrow = lambda: table
+
+
+COLUMNS = {"text": ["one day", "two day", "three day", "four"], "label": ["a", "b", "a", None]}
+ARROW = pyarrow.table(COLUMNS)
+MATRIX = np.arange(12.0).reshape(4, 3)
+IN_MEMORY = {  # {name: (data, labels)}
+    "pandas": (pandas.DataFrame(COLUMNS), None),
+    "pyarrow": (ARROW, None),
+    "a batch": (ARROW.to_batches()[0], None),
+    "a reader": (ARROW.to_reader(), None),
+    "dictionary encoded": (pyarrow.table({name: ARROW[name].dictionary_encode() for name in COLUMNS}), None),
+    "a stream": (Stream(ARROW), None),
+    "an older table": (Older(ARROW), None),
+    "a mapping": (COLUMNS, None),
+    "labels apart": (ARROW.select(["text"]), COLUMNS["label"]),
+    "a list": (COLUMNS["text"], COLUMNS["label"]),
+    "a series": (pandas.Series(COLUMNS["text"]), COLUMNS["label"]),
+    "a column": (ARROW["text"], COLUMNS["label"]),
+    "a stream of texts": (Stream(ARROW["text"]), COLUMNS["label"]),
+    "an array of words": (np.array(COLUMNS["text"]), np.array(COLUMNS["label"], object)),
+    "a structured array": (np.array([*zip(*COLUMNS.values())], [("text", object), ("label", object)]), None),
+    "a matrix": (MATRIX, COLUMNS["label"]),
+    "whole numbers": (MATRIX.astype(np.int32), COLUMNS["label"]),
+    "a sparse matrix": (csr_array(MATRIX), COLUMNS["label"]),
+    "sparse columns": (coo_array(MATRIX), COLUMNS["label"]),
+}
+
+
+@pytest.mark.parametrize(("data", "labels"), IN_MEMORY.values(), ids=IN_MEMORY)
+def test_data_in_memory_come_in(studio, capsys, data, labels):
+    """Tables of any library that speaks Arrow, arrays and sparse matrices come in like a file with the same cells."""
+    stored = studio.add(data, "data", labels=labels, positive="a")
+    assert [1, -1, 1, 0] == stored.y.tolist()
+    if stored.record["kind"] == "text":
+        assert COLUMNS["text"] == [stored.item(k)["text"] for k in range(4)]
+    else:
+        assert MATRIX.tolist() == [[*stored.numbers.cells(k)] for k in range(4)]
+
+
 def sentence(call):
     """Check that a call is refused with one sentence. Return the sentence."""
     with pytest.raises(ValueError, match=r".") as error:
@@ -216,6 +274,13 @@ def sentence(call):
     words = str(error.value)
     assert re.fullmatch(r"(?!.*--).*[.?]", words), words
     return words
+
+
+def refused(call):
+    """Check that a call is refused. Return the error."""
+    with pytest.raises(ValueError, match=r".") as error:
+        call()
+    return str(error.value)
 
 
 def test_wrong_arguments_are_refused_in_a_sentence(session, studio, tmp_path):
@@ -249,6 +314,11 @@ def test_wrong_data_is_refused_in_a_sentence(studio):
     assert "no items" in sentence(lambda: studio.add([], "x"))
     assert "Got int." in sentence(lambda: studio.add([1, 2], "x"))
     assert "Got NoneType." in sentence(lambda: studio.add(["a", None], "x"))
+    assert "Got float64." in sentence(lambda: studio.add(np.array([1.5, 2]), "x"))
+    assert "Got int." in sentence(lambda: studio.add(7, "x"))
+    assert "as many as the rows, 4. Got 1." in sentence(lambda: studio.add(MATRIX, "x", labels=["y"]))
+    assert "name of its own" in sentence(lambda: studio.add(ARROW, "x", labels=COLUMNS["label"]))
+    assert "label='NAME'" in sentence(lambda: studio.add("a.csv", "x", labels=["y"]))
     assert "as many as the texts, 2. Got 1." in sentence(lambda: studio.add(two, "x", labels=["y"]))
     assert "positive" in sentence(lambda: studio.add(two, "x", labels=["u", "v"]))
     assert "one type" in sentence(lambda: studio.add(pandas.DataFrame({"a": [1, "x", object()]}), "x"))
@@ -258,6 +328,42 @@ def test_wrong_data_is_refused_in_a_sentence(studio):
     assert "multiclass=True" in sentence(lambda: studio.add(table, "x", label="several"))
     assert [] == studio.data_sets["name"].tolist()
     assert [] == [*studio.store.folder.rglob("*")]
+
+
+def test_similar_names_are_suggested(session, studio, capsys):
+    """An error about an unknown name ends with the known names that are close to it."""
+    data = studio.add(topics(30), "labelled", labels=WORDS[:30], positive="about sport")
+    path = studio.store.folder / "out"
+    for name, call in {
+        "PAA-I": lambda: studio.new_session(data, "PAA-J"),
+        "csoal": lambda: studio.compare("labelled", ["csoall"]),
+        "pa-i": lambda: studio.new_session(data, learner="pai-i", rule="all"),
+        "symmetric": lambda: studio.new_session(data, learner="pa-i", rule="symetric"),
+        "labelled": lambda: studio.new_session("labeled"),
+        "budget": lambda: studio.new_session(data, bugdet=3),
+        "mine": lambda: studio.session("min"),
+        "f1": lambda: studio.compare("labelled", ["OAAL"], criterion="f11"),
+        "budgets": lambda: studio.compare("labelled", ["OAAL"], budget=[3]),
+        "positive": lambda: studio.add(["a"], "b", postive="x"),
+        "predictions": lambda: session.frame("prediction"),
+        "positives": lambda: session.export(path, "positive"),
+        "jsonl": lambda: session.export(path, format="json"),
+    }.items():
+        if name == "mine":
+            studio.new_session(data, name=name)
+        assert re.search(rf" Did you mean .*\b{name}\b.*\?$", refused(call), re.IGNORECASE), name
+
+
+def test_format_is_one_word(session, tmp_path):
+    """`format` is the format of an export, as on the command line."""
+    session.export(tmp_path / "out.csv", "table", format="csv-guarded")
+    assert (tmp_path / "out.csv").read_text().startswith("'id,text,")
+
+
+def test_the_package_lists_its_exports():
+    """`dir` lists what the package exports, before it is imported too."""
+    assert {"OnlineActiveClassifier", "Studio", "load_model", "load_models"} <= {*dir(oal_engine)}
+    assert all(hasattr(oal_engine, name) for name in dir(oal_engine))
 
 
 def test_a_comparison(studio, tmp_path, capsys):

@@ -2,7 +2,8 @@
 each."""
 
 import html
-from datetime import datetime
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import streamlit as st
@@ -28,11 +29,12 @@ STATES = {
     "running": "running", "finished": "finished", "failed": "failed", "cancelled": "cancelled",
     "lost": "lost its process", "stopped": "not finished",
 }  # fmt: skip
-UNKNOWN, GONE = "Comparison {} does not exist.", "This comparison was removed."
+UNKNOWN, REMOVED = "Comparison {} does not exist.", "This comparison was removed."
 NONE_YET = "No comparisons yet. The default one takes about half a minute."
 STOPPED = "It was stopped before its end. The finished part is kept; Resume runs the rest."
+COMPILING = "No replay has ended yet: algorithms that are new to this machine are compiled first, for {} so far."
 NO_CURVES = "Curves appear here as soon as the first of them is complete."
-REMOVED = "the comparison {} with its results"
+ITSELF = "the comparison {} with its results"
 
 
 def compare(store: Store) -> None:
@@ -52,7 +54,7 @@ def compare(store: Store) -> None:
     elif asked.isdecimal() and int(asked) in [row["id"] for row in _visible(store)]:
         _show_comparison(store, int(asked))
     else:
-        complain(GONE if asked.isdecimal() and store.removed_comparison(int(asked)) else UNKNOWN.format(asked))
+        complain(REMOVED if asked.isdecimal() and store.removed_comparison(int(asked)) else UNKNOWN.format(asked))
         st.page_link(PAGE, label="All comparisons")
 
 
@@ -100,7 +102,7 @@ def _more_menu(store: Store, row: dict[str, Any]) -> None:
 
     with st.popover("", icon=":material/more_horiz:", help="More"):
         if st.button("Remove this comparison", key=f"compare-remove-{row['id']}"):
-            remove_after_asking(REMOVED.format(row["name"]), owns, remove)
+            remove_after_asking(ITSELF.format(row["name"]), owns, remove)
 
 
 def _show_comparison(store: Store, comparison: int) -> None:
@@ -129,7 +131,7 @@ def _progress(store: Store, comparison: int, state: str) -> None:
         st.rerun()
     if job["state"] == "running":
         done, total = job["done"] or 0, job["total"]
-        st.progress(min(1.0, done / total) if total else 0.0, _remaining(done, total, job["remaining"]))
+        st.progress(min(1.0, done / total) if total else 0.0, _remaining(job))
     elif job["message"]:
         complain(f"It {STATES[state]}: {job['message']}")
     elif state in ("cancelled", "stopped"):
@@ -141,11 +143,15 @@ def _progress(store: Store, comparison: int, state: str) -> None:
         note(NO_CURVES)
 
 
-def _remaining(done: int, total: int | None, remaining: float | None) -> str:
-    if not total:
+def _remaining(job: Mapping[str, Any]) -> str:
+    """Say how far a running job is, and how long it will take, or that it compiles."""
+    if not job["total"]:
         return "Starting…"
-    left = "" if remaining is None else f", about {_duration(remaining)} left"
-    return f"{done:,} of {total:,} replays{left}"
+    done = f"{job['done']:,} of {job['total']:,} replays"
+    if job["remaining"] is not None:
+        return f"{done}, about {_duration(job['remaining'])} left"
+    passed = datetime.now(UTC) - datetime.fromisoformat(job["begun_at"])
+    return f"{done}. {COMPILING.format(_duration(passed.total_seconds()))}"
 
 
 def _duration(seconds: float) -> str:

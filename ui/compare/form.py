@@ -38,6 +38,7 @@ SWEEP_HELP = "Several values (0.5, 0.9) are a sweep."
 TIMES_HELP = "Also draw the processor time along the stream. Takes longer."
 SWEEP_TUNED = "Several weights make a sweep, which cannot be tuned: take parameters as given."
 MIXED_DATA = "Data with several classes and data with one rare class need different algorithms: choose one kind."
+TOO_FEW = "{} has {:,} items, too few for {:,g} labels: choose smaller budgets, or other data."
 BAD_BUDGETS = "Budgets must be whole numbers >= 1 separated by commas, or none. Got {}."
 WEIGHTS = {
     "alpha_p": ("Weight of sensitivity", "0.5"),
@@ -49,7 +50,7 @@ WEIGHTS = {
 def new_comparison(store: Store) -> int | None:
     """Draw the form. Return the id of the comparison that its button has just started, or None."""
     st.header("New comparison", anchor=False)
-    data, many = _data(store)
+    sizes, many = _data(store)
     protocols = "\n".join(f"- {literal(f'{_tuning(key)}: {words}.')}" for key, words in PROTOCOLS.items())
     tune = st.selectbox("Parameters", PROTOCOLS, 1, format_func=_tuning, key="compare-tune", help=protocols)
     small_note(f"{PROTOCOLS[tune].capitalize()}.")
@@ -76,9 +77,10 @@ def new_comparison(store: Store) -> int | None:
         more |= {key: more[key][0] for key in WEIGHTS if isinstance(more.get(key), list)}
         name = st.text_input("Name", placeholder="its algorithms", max_chars=120, key="compare-name").strip()
         spec = experiments.specification(
-            {"data": data, "algorithms": chosen, "tune": tune, "budgets": _budgets(budgets)}
+            {"data": [*sizes], "algorithms": chosen, "tune": tune, "budgets": _budgets(budgets)}
             | {"permutations": runs, "criterion": criterion} | more
         )  # fmt: skip
+        _check_sizes(sizes, max(each or 0 for each in (*spec.budgets, *spec.hits)))
     except ValueError as error:
         complain(error)
         return None
@@ -99,9 +101,10 @@ def _tuning(key: str) -> str:
     return "As given" if key == "none" else f"Tuned, {key}"
 
 
-def _data(store: Store) -> tuple[list[str], bool]:
-    """Ask for the data sets. Return their names as in a specification, and whether they have several classes."""
-    words, several = {}, set()
+def _data(store: Store) -> tuple[dict[str, int | None], bool]:
+    """Ask for the data sets; the largest one is the default. Return the number of items of each, by its name in a
+    specification (None: a demo that is not imported yet), and whether they have several classes."""
+    words, several, sizes = dict[str, str](), set[str](), dict[str, int]()
     for row in shown_datasets(store):
         if datasets.labelled(cast(datasets.DatasetRecord, row)):
             kinds = f"{len(row['classes'])} classes" if row["classes"] else f"{row['positives']:,} positive"
@@ -109,14 +112,23 @@ def _data(store: Store) -> tuple[list[str], bool]:
             if row["classes"]:
                 several.add(row["name"])
             words |= {f"{row['name']}={one}": f"{row['name']}: {one} against the rest" for one in row["classes"] or ()}
+            sizes |= {name: row["items"] for name in words if name not in sizes}
     words |= {f"demo:{key}": each.name for key, each in DEMOS.items() if each.name not in words}
-    data = st.multiselect("Labeled data", words, [*words][:1], format_func=words.__getitem__, key="compare-data")
+    largest = max(words, key=lambda name: sizes.get(name, 0))
+    data = st.multiselect("Labeled data", words, [largest], format_func=words.__getitem__, key="compare-data")
     data = [each for each in data if each in words]  # a browser can send any word
     many = {each in several for each in data}
     if len(many) > 1:
         complain(MIXED_DATA)
         st.stop()
-    return data, many == {True}
+    return {each: sizes.get(each) for each in data}, many == {True}
+
+
+def _check_sizes(sizes: dict[str, int | None], labels: float) -> None:
+    """Refuse a data set that has fewer items than the largest budget or target has labels."""
+    for name, items in sizes.items():
+        if items is not None and items < labels:
+            raise experiments.ExperimentError(TOO_FEW.format(name, items, labels))
 
 
 def _fitting(many: bool) -> list[str]:

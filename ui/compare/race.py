@@ -84,7 +84,9 @@ def _overlap(dataset: int | None) -> float:
     return races.overlap(races.clouds(0)[0] if dataset is None else Dataset(store(), dataset).rows)
 
 
-@st.cache_resource(max_entries=16, show_spinner="Running the race; the very first one takes longer…")
+@st.cache_resource(
+    max_entries=16, show_spinner="Running the race. Strategies that are new to this machine are compiled first…"
+)
 def _record(dataset: int | None, lanes: tuple, budget: int, seed: int) -> dict[str, Any]:
     """Run a race, and return its record, which race.js plays. Records are cached."""
     record = race_page.watched(_data(store(), dataset), lanes, budget, seed)

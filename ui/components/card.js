@@ -2,11 +2,10 @@
 // acknowledged: an answer is painted at once, an older payload does not undo it, and a reload loses nothing.
 
 const DOUBLE_CLICK = 500; // ms after a paint in which the second click of a double click is ignored
-const DEAF = 400; // ms after a paint in which Confirm is ignored, with several questions
+const GLANCE = 400; // ms to see an item before several questions are confirmed, or after another tab brought it
 const CALM = 250; // ms before the status says "unsaved", so that it does not flicker at every label
 const GONE = 4000; // ms after which the server counts as gone, not slow
 const LINE = 13; // characters of a class's name in one line of a button, if there are many classes
-const LONG = 24; // characters; if a class has a longer name, all buttons have three lines
 const SIZES = [0.8, 0.9, 1, 1.2, 1.45]; // of the text, as factors
 const FIRST_PAINT = 6000; // characters of a long text that are painted at first, more than fit in the box
 const BEGINNING = 120; // characters of an item quoted with the model's prediction
@@ -21,6 +20,12 @@ const MOST_EVENTS = 100; // in a request
 const PATIENCE = 20000; // ms that the server may take to answer
 const SAID = { 1: "yes", 0: "cannot tell", "-1": "no" }; // the label of one of several questions, in words
 const COLUMN = 6; // several questions in one column; more than these have two columns
+const TURN = /^([^\s:][^:\n]{0,59}): /gm; // the beginning of a turn of a conversation
+const ROLE = /^(user|assistant|system|developer|tool\b.*)$/;
+const LONG_TURN = 600; // characters; of a longer turn the first ones are shown until it is unfolded
+const SHOWN_OF_TURN = 240;
+const ELSEWHERE = "You answered the last item in another tab; this is the next one.";
+const TOO_SOON = "Not stored: the item had just changed.";
 const AHEAD = 3; // skipped items known ahead; with fewer, the card asks the server for more
 
 class Card {
@@ -32,6 +37,7 @@ class Card {
     this.pass = null; // the Pass over the skipped items, if there is one
     this.review = null; // ask for the skipped items after this question number
     this.marks = false; // whether to ask for the terms that weigh most
+    this.saying = []; // timers of the status
     this.labels = []; // of several questions, one for each line; null: no answer yet
     this.answered = new Map(); // by question: answers whose prediction the server has not sent yet
     this.listening = new AbortController();
@@ -46,7 +52,8 @@ class Card {
     document.addEventListener("keydown", (event) => this.takeSpace(event), { signal, capture: true });
     document.addEventListener("keydown", (event) => this.onKey(event), { signal });
     window.addEventListener("beforeunload", (event) => this.leave(event), { signal });
-    for (const news of ["oal-news", "focus"]) window.addEventListener(news, () => this.ask(true), { signal });
+    const isStored = ({ key, newValue }) => newValue === null && key?.startsWith(this.outbox.prefix);
+    window.addEventListener("storage", (event) => isStored(event) && this.ask(), { signal }); // by another tab
   }
 
   get pending() {
@@ -62,7 +69,7 @@ class Card {
     this.closeNote();
     this.listening.abort();
     this.outbox.close();
-    clearTimeout(this.saying);
+    for (const timer of [...this.saying, this.confirming]) clearTimeout(timer);
     this.root.remove();
   }
 
@@ -70,7 +77,7 @@ class Card {
     const html = `<section part="card" class="oal card" aria-label="Labeling card">
       <div part="tools" class="tools row small muted" role="group" aria-label="Tools"></div>
       <div class="above row small muted">
-        <p part="why" class="why cut grow"></p><p part="title" class="title cut tiny" dir="auto"></p>
+        <p part="why" class="why clamp grow"></p><p part="title" class="title cut tiny" dir="auto"></p>
       </div>
       <div part="sheet" class="sheet column">
         <div part="text" class="text scroll box plain" dir="auto" tabindex="0" role="region" aria-label="Item to label"
@@ -156,15 +163,11 @@ class Card {
       start = null;
       this.sheet.style.translate = "";
     };
-    const { text } = this;
-    text.addEventListener("touchstart", ({ touches }) => (start = touches.length === 1 ? touches[0] : null), PASSIVE);
-    text.addEventListener(
-      "touchmove",
-      ({ touches }) => (this.sheet.style.translate = `${move(touches[0])}px`),
-      PASSIVE,
-    );
-    text.addEventListener("touchcancel", end);
-    text.addEventListener("touchend", ({ changedTouches }) => {
+    const on = (kind, run) => this.text.addEventListener(kind, run, PASSIVE);
+    on("touchstart", ({ touches }) => (start = touches.length === 1 ? touches[0] : null));
+    on("touchmove", ({ touches }) => (this.sheet.style.translate = `${move(touches[0])}px`));
+    on("touchcancel", end);
+    on("touchend", ({ changedTouches }) => {
       const along = move(changedTouches[0]);
       end();
       if (Math.abs(along) >= SWIPE) this.classes.children[along > 0 ? 0 : 1].click();
@@ -248,7 +251,7 @@ class Card {
     if (this.listening.signal.aborted) return;
     if (pending.length || answer.error) this.error = answer.error;
     if (answer.place && seen !== null) window.oalPulse?.hear(answer.news);
-    if (answer.place) this.hear(answer);
+    if (answer.place) this.hear(answer, pending.length > 0);
     else if (this.payload) this.stop(answer.removed);
   }
 
@@ -261,7 +264,9 @@ class Card {
     this.hear({ ...this.payload, place: over, branches: {}, previous: null, verdict: null, review: null, links });
   }
 
-  hear(payload) {
+  // sent: whether the card had sent events. If it had not, another tab has answered.
+  hear(payload, sent = true) {
+    const old = this.pass ? undefined : this.place?.question?.id;
     this.branches = { ...(this.pending.length ? this.branches : {}), ...payload.branches };
     this.setActions(payload);
     const isFirst = !this.payload;
@@ -273,6 +278,10 @@ class Card {
     this.wantMarks();
     if (isFirst) this.begin();
     this.update();
+    if (!sent && old !== undefined && old === payload.previous && old !== this.place.question?.id) {
+      this.moved = true;
+      put(this.said, ELSEWHERE);
+    }
     const { question, end } = payload.place;
     if (this.pending.length || end === REMOVED || !question === this.isIdle) return;
     this.setState("idle", (this.isIdle = !question)); // Streamlit then redraws the part below the card
@@ -285,7 +294,6 @@ class Card {
     const two = classes.some(({ label }) => label < 0);
     const longest = Math.max(...classes.map(({ name }) => name.length));
     this.root.classList.toggle("many", classes.length > FEW);
-    this.root.classList.toggle("long", longest > LONG);
     const rows = Math.ceil(classes.length / (classes.length > 9 ? 6 : 5));
     this.classes.style.setProperty("--columns", Math.ceil(classes.length / rows));
     this.classes.style.setProperty("--name", `${Math.min(longest, LINE)}ch`);
@@ -355,7 +363,7 @@ class Card {
   // as long as the parent has no yes, it has the parent's label.
 
   say(place, label, time) {
-    if (this.blocker || !this.asks(place) || !(time >= this.seen)) return;
+    if (!this.asks(place) || !this.takes(time)) return;
     const above = this.above(place);
     const implied = above >= 0 && this.labels[above] < 1;
     const now = this.labels[place] === label && !implied ? this.blank : label;
@@ -379,10 +387,14 @@ class Card {
     }
   }
 
+  // Soon after the paint, Enter is kept for a moment, so that no item is confirmed that could not be read.
   confirm(time) {
     const label = summary(this.labels);
-    if (this.blocker || !(time >= this.seen + DEAF)) return;
-    if (this.missing.length) this.call();
+    const early = this.seen + GLANCE - time;
+    clearTimeout(this.confirming);
+    if (!this.takes(time)) return;
+    if (early > 0) this.confirming = setTimeout(() => this.confirm(performance.now()), early);
+    else if (this.missing.length) this.call();
     else if (label) this.act("label", label, time, { labels: [...this.labels] });
     else this.act("skip", null, time);
   }
@@ -424,8 +436,20 @@ class Card {
     }
   }
 
+  // Whether an action at this time is about the item on the screen. seen is when it was painted: no blind answers.
+  takes(time) {
+    if (this.blocker) return false;
+    const early = !(time >= this.seen + (this.moved ? GLANCE : 0));
+    this.moved &&= early;
+    if (this.moved) {
+      this.error = TOO_SOON;
+      this.report();
+    }
+    return !early;
+  }
+
   act(action, label, time, more = {}) {
-    if (this.blocker || !(time >= this.seen)) return; // seen is when the item was painted: no blind answers
+    if (!this.takes(time)) return;
     const seconds = Math.round((time - this.seen) / 100) / 10;
     const question = action === "undo" ? this.previous() : this.place.question?.id;
     if (question == null) return;
@@ -460,12 +484,9 @@ class Card {
       this.answered.clear();
       return this.said.replaceChildren();
     }
-    const words = [...(question.heading ?? []), ["\n"], ...question.parts]
-      .map(([text]) => text)
-      .join("")
-      .trim()
-      .slice(0, BEGINNING);
-    this.answered.set(question.id, { label, words: whole(words) || question.title?.trim() || `#${question.number}` });
+    const texts = [...(question.heading ?? []), ["\n"], ...question.parts].map(([text]) => text);
+    const words = whole(texts.join("").trim().slice(0, BEGINNING));
+    this.answered.set(question.id, { label, words: words || question.title?.trim() || `#${question.number}` });
   }
 
   judge({ question, label, margin, asked, agreed, of }) {
@@ -476,7 +497,7 @@ class Card {
     const same = answer.label === label ? "you agreed" : "you disagreed";
     const said = of ? `agreed on ${agreed} of ${of}` : `said “${name}” (${margin}); ${same}`;
     const verdict = `The model ${said}. ${asked}`;
-    this.said.replaceChildren(h("q.cut", { dir: "auto" }, answer.words), h("span.cut", { title: verdict }, verdict));
+    this.said.replaceChildren(h("q.cut", { dir: "auto" }, answer.words), h("span.clamp", { title: verdict }, verdict));
   }
 
   // A click leaves the focus on a control outside the card, which Space or Enter would press again. After a click, the
@@ -603,7 +624,7 @@ class Card {
 
   tag(name, time) {
     const { question } = this.place;
-    if (!question || this.blocker || !(time >= this.seen)) return;
+    if (!question || !this.takes(time)) return;
     const given = !this.tagsOf(question).has(name);
     this.push({ question: question.id, item: question.item, action: "tag", tag: name, given });
   }
@@ -687,7 +708,7 @@ class Card {
     const buttons = [...this.answers(), ...this.lines.querySelectorAll("button")];
     for (const button of buttons) disable(button, blocker || !this.place.question);
     disable(this.undo, blocker || this.previous() == null);
-    this.undo.classList.toggle("unneeded", !blocker && this.previous() == null); // it keeps its place
+    this.undo.style.visibility = !blocker && this.previous() == null ? "hidden" : ""; // it keeps its place
     this.arrange();
     this.report();
   }
@@ -723,6 +744,7 @@ class Card {
     if (question?.id !== this.place?.question?.id || !this.place) {
       const old = [question?.old].flat();
       this.place = place;
+      clearTimeout(this.confirming);
       this.labels = [...this.lines.children].map((_, k) => (!this.asks(k) ? 0 : summary(old) ? old[k] : this.blank));
       this.called = false; // whether lines without an answer were named
       put(this.heard, "");
@@ -736,7 +758,7 @@ class Card {
       if (this.root.dataset.question !== `${question?.id ?? ""}`) this.seen = Infinity; // else only its marks have come
       this.closeNote();
       this.leaveFinder();
-      const [beginning, rest] = cut(question ? content(question) : ending(place, this.payload.links));
+      const [beginning, rest] = cut(question ? turns(content(question)) : ending(place, this.payload.links));
       this.rest = rest;
       this.text.replaceChildren(...beginning);
       this.text.querySelector("a.fact")?.after(this.linkKey);
@@ -792,12 +814,11 @@ class Card {
     const waiting = this.blocker?.action === "undo" ? "Taking back…" : "waiting for the server…";
     const news = [unsaved && `unsaved ${unsaved}`, this.blocker && waiting].filter(Boolean).join(" · ");
     this.root.classList.toggle("error", Boolean(this.error));
-    clearTimeout(this.saying);
-    clearTimeout(this.explaining);
+    for (const timer of this.saying) clearTimeout(timer);
     if (this.error || !news) return put(this.status, this.error || "Saved");
-    this.saying = setTimeout(() => put(this.status, news), CALM);
     const waits = `unsaved ${unsaved} · kept in this browser, and sent when the server is back`;
-    this.explaining = setTimeout(() => put(this.status, waits), GONE);
+    const later = (words, ms) => setTimeout(() => put(this.status, words), ms);
+    this.saying = [later(news, CALM), later(waits, GONE)];
   }
 
   answers() {
@@ -900,6 +921,38 @@ function cut(nodes) {
   let length = 0;
   const rest = pieces.findIndex((piece) => (length += (piece.textContent ?? piece).length) > FIRST_PAINT);
   return rest < 0 ? [pieces, []] : [pieces.slice(0, rest + 1), pieces.slice(rest + 1)];
+}
+
+// The nodes of an item, with one for each turn if its text is a conversation: of a long turn the beginning, and the rest
+// folded. A turn begins with a role, or with a name that other turns begin with too.
+function turns(nodes) {
+  const run = nodes.filter((node) => typeof node === "string" || node.tagName === "SPAN");
+  const text = run.map((node) => node.textContent ?? node).join("");
+  const found = [...text.matchAll(TURN)];
+  const usual = found.filter(([, name]) => ROLE.test(name));
+  const names = new Set(found.map(([, name]) => name));
+  const starts = (usual.length ? usual : found).map(({ index }) => index);
+  if (starts[0] !== 0 || (!usual.length && 2 * names.size > found.length)) return nodes;
+  const part = (from, to) => run.flatMap(slicer(from, to));
+  const made = starts.map((start, k) => {
+    const [words, end] = [text.indexOf(": ", start) + 2, starts[k + 1] ?? text.length];
+    const fold = end - words > LONG_TURN ? text.indexOf(" ", words + SHOWN_OF_TURN) : end;
+    const role = h("b", ...part(start, words));
+    if (fold < 0 || fold >= end) return h("div.turn", role, ...part(words, end));
+    return h("details.turn", h("summary", role, ...part(words, fold)), ...part(fold, end));
+  });
+  return nodes.toSpliced(nodes.indexOf(run[0]), run.length, ...made);
+}
+
+// A function that cuts text nodes, given one after the other, to the characters between two places in their text.
+function slicer(from, to, at = 0) {
+  return (node) => {
+    const words = node.textContent ?? node;
+    const inside = words.slice(Math.max(0, from - at), Math.max(0, to - at));
+    at += words.length;
+    if (!inside || typeof node === "string") return inside || [];
+    return Object.assign(node.cloneNode(), { textContent: inside });
+  };
 }
 
 function ending({ end, counters, result, found = [] }, links = {}) {

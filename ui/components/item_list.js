@@ -1,8 +1,8 @@
 // A list of items with their answers, to search, open and correct. The browser decides which part is visible; the server
 // sends its rows, and gets an event for each correction.
 
-const FEW_ACTIONS = 7; // more are chosen from a list
 const TYPED = 300; // ms without a key before a search is sent
+const SLOW = 3000; // ms to wait for the server's response before the next message is sent
 const LONGEST_SEARCH = 200;
 
 class ItemList {
@@ -10,15 +10,19 @@ class ItemList {
     const { name, view, session } = data;
     this.name = name;
     this.view = view;
-    this.outbox = new Outbox(`${name} ${session}`, data, (events) => this.send("events", events));
+    this.outbox = new Outbox(`${name} ${session}`, data, (events) => this.tell("events", events));
     this.lines = new Map();
+    this.answered = new Set(); // ids of rows, in a walk: while keys label one row after the other
+    this.keys = new Set();
+    this.news = {};
     const html = `<section part="items" data-testid="oal-list" class="oal card item-list">
-      <div class="look">
+      <div class="look row">
         <input part="search" type="search" aria-label="Search" placeholder="Search" maxlength="${LONGEST_SEARCH}">
         <select part="filter" aria-label="Show"></select>
       </div>
       <p part="problem" class="problem strong" role="alert"></p>
-      <div part="list" class="list scroll box" role="region" aria-label="Items"><ol part="rows" class="rows"></ol></div>
+      <div part="list" class="list scroll box" role="region" aria-label="Items" tabindex="-1">
+        <ol part="rows" class="rows"></ol></div>
       <div part="pages" class="pages row muted">
         <span part="total" class="grow" role="status"></span><button part="newer" type="button" class="turn">Newer</button>
         <button part="older" type="button" class="turn">Older</button>
@@ -28,43 +32,82 @@ class ItemList {
     this.search.value = view.search;
     this.search.oninput = () => {
       clearTimeout(this.typing);
-      this.typing = setTimeout(() => this.look({ search: whole(this.search.value), page: 0, open: null }), TYPED);
+      this.typing = setTimeout(() => this.turn({ search: whole(this.search.value) }), TYPED);
     };
-    this.filter.onchange = () => this.look({ show: this.filter.value, page: 0, open: null });
-    this.newer.onclick = () => this.turn(this.newer, -1);
-    this.older.onclick = () => this.turn(this.older, 1);
-    this.list.addEventListener("keydown", (event) => this.press(event));
+    this.filter.onchange = () => this.turn({ show: this.filter.value });
+    for (const [button, by] of [
+      [this.newer, -1],
+      [this.older, 1],
+    ]) {
+      button.onclick = () => button.ariaDisabled === "true" || this.turn({ page: this.view.page + by });
+    }
+    this.listening = new AbortController();
+    const options = { capture: true, signal: this.listening.signal };
+    document.addEventListener("keydown", (event) => this.press(event), options);
+    document.addEventListener("focusin", (event) => this.watch(event), options);
+    document.addEventListener("pointerdown", (event) => this.watch(event), options);
     parent.append(this.root);
   }
 
   remove() {
     this.send = () => {};
     this.outbox.close();
+    this.listening.abort();
     clearTimeout(this.typing);
+    clearTimeout(this.waiting);
     this.root.remove();
   }
 
-  turn(button, by) {
-    if (button.getAttribute("aria-disabled") === "true") return;
-    this.list.scrollTop = 0;
-    this.look({ page: this.view.page + by, open: null });
+  // Messages to the server, and data from it
+
+  // Send one message at a time: another one would make Streamlit begin again before it has answered the first.
+  tell(part, value) {
+    this.news[part] = value;
+    if (!this.waiting) this.post();
   }
 
-  // Data from the server
+  post() {
+    clearTimeout(this.waiting);
+    this.waiting = 0;
+    for (const [part, value] of Object.entries(this.news)) {
+      this.waiting ||= setTimeout(() => this.post(), SLOW);
+      this.send(part, value);
+    }
+    this.news = {};
+  }
 
   receive(data, send) {
     this.send = send;
     this.outbox.drop(data.acked);
-    this.data = data;
-    if (data.page !== undefined) this.view.page = data.page;
-    put(this.problem, data.error ?? "");
+    this.keep(data);
+    put(this.problem, this.refused || (data.error ?? ""));
     this.setFilter(data.shows);
     this.draw();
+    const first = data.walk && data.walk !== window.oalWalk ? this.next() : null; // once for each wish to go through it
+    if (first) {
+      [window.oalWalk, window.oalList] = [data.walk, this.name];
+      this.look({ open: first.id, walk: true });
+      this.hold(false);
+    }
     put(this.total, data.total);
     disable(this.newer, !data.newer);
     disable(this.older, !data.older);
     this.pages.hidden = !data.newer && !data.older && !data.total;
+    this.post();
     this.outbox.hear(data.boot);
+  }
+
+  // Take the server's rows. A walk keeps its order, and until they are answered, rows that the server lists no longer.
+  keep(data) {
+    const { page, open, walk } = this.view;
+    const fresh = new Set(data.rows.map(({ id }) => id));
+    const old = walk ? (this.data?.rows ?? []).filter(({ id }) => fresh.has(id) || !this.answered.has(id)) : [];
+    const rows = new Map([...old, ...data.rows].map((row) => [row.id, row]));
+    this.data = { ...data, rows: [...rows.values()] };
+    if (page === data.view.page) this.view.page = data.page; // where the server found the open row
+    for (const key of data.rows.flatMap(({ actions }) => actions.flatMap(keysOf))) this.keys.add(key);
+    const next = walk && !rows.has(open) && this.next();
+    if (next) this.look({ open: next.id });
   }
 
   setFilter(shows) {
@@ -76,40 +119,78 @@ class ItemList {
     this.filter.value = this.view.show;
   }
 
+  turn(change) {
+    this.list.scrollTop = 0;
+    this.look({ page: 0, open: null, walk: false, ...change });
+  }
+
   look(change) {
     this.view = { ...this.view, ...change };
     this.draw();
-    this.send("view", this.view);
+    this.tell("view", this.view);
+  }
+
+  // Keys. They are for this list if the focus is in it, or was when a redraw dropped it.
+
+  get hasKeys() {
+    return window.oalList === this.name;
+  }
+
+  watch(event) {
+    if (event.composedPath().includes(this.root)) window.oalList = this.name;
+    else if (this.hasKeys) window.oalList = null;
   }
 
   // A key of a class labels the open item and opens the next one.
   press(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || event.target.matches("input, select")) return;
-    const { rows } = this.data;
-    const place = rows.findIndex(({ id }) => id === this.view.open);
-    const chosen = rows[place]?.actions.find(([, , , keys]) => keys?.includes(event.key.toLowerCase()));
-    if (!chosen) return;
+    const path = event.composedPath();
+    const isHere = path.includes(this.list) || (this.hasKeys && path[0] === document.body);
+    if (!isHere || event.repeat || !isOurs(event) || !this.keys.has(letter(event))) return;
     event.preventDefault();
     event.stopPropagation(); // the card has the same keys
-    if (!chosen[2]) this.act(rows[place].id, { action: chosen[0] });
-    const next = rows[place + 1];
-    if (!next) return;
-    this.look({ open: next.id });
-    this.rows.querySelector(`[data-at="${next.id}"]`)?.focus();
+    const row = this.data.rows.find(({ id }) => id === this.view.open);
+    const chosen = row?.actions.find((action) => keysOf(action).includes(letter(event)));
+    const problem = (!row && "No item is open.") || (!chosen && `It cannot be labeled here. ${row.means}`);
+    this.refused = problem ? `${letter(event).toUpperCase()} was not stored. ${problem}` : "";
+    put(this.problem, this.refused);
+    if (problem) return;
+    if (!this.view.walk) this.answered.clear();
+    this.answered.add(row.id);
+    if (!chosen[2]) this.act(row.id, { action: chosen[0] });
+    this.look({ open: this.next(row)?.id ?? null, walk: true });
+    this.hold();
+  }
+
+  // The next row for keys, after a row or from the top.
+  next(after) {
+    const { rows } = this.data;
+    const place = rows.indexOf(after) + 1;
+    const ahead = [...rows.slice(place), ...rows.slice(0, place)];
+    return ahead.find(({ id, actions }) => !this.answered.has(id) && actions.flatMap(keysOf).length);
+  }
+
+  hold(preventScroll = true) {
+    (this.at(this.view.open) ?? this.list).focus({ preventScroll });
   }
 
   act(row, change) {
+    this.refused = "";
     this.outbox.push({ id: randomId(), annotator: this.data.annotator, row, ...change });
     this.draw();
     this.outbox.post();
+  }
+
+  at(place) {
+    return this.rows.querySelector(`[data-at="${CSS.escape(place)}"]`);
   }
 
   // What is on the screen
 
   draw() {
     const { rows, empty } = this.data;
-    const root = this.rows.getRootNode();
-    const { dataset: { at: focused } = {}, scrollTop } = root.activeElement ?? {};
+    const { dataset: { at: focused } = {}, scrollTop } = this.rows.getRootNode().activeElement ?? {};
+    const steady = this.view.walk ? this.rows.querySelector(".open") : this.at(this.view.open)?.parentElement;
+    const top = steady?.offsetTop;
     const lines = new Map();
     for (const row of rows) {
       const open = this.view.open === row.id;
@@ -124,17 +205,20 @@ class ItemList {
     if (!nodes.length) nodes.push(h("li.nothing.muted", empty));
     if (nodes.length !== this.rows.children.length || nodes.some((node, k) => node !== this.rows.children[k])) {
       this.rows.replaceChildren(...nodes);
-      const node = focused && this.rows.querySelector(`[data-at="${focused}"]`);
+      const now = this.at(this.view.open)?.parentElement;
+      if (steady && now) this.list.scrollTop += now.offsetTop - top; // the open row stays in its place
+      const node = focused && this.at(focused);
       node?.focus({ preventScroll: true });
       if (node) node.scrollTop = scrollTop;
     }
+    if (this.hasKeys && document.activeElement === document.body) this.hold();
   }
 
   line(row, open, pending) {
     const head = button(
       "button.head.column.bare",
       { "aria-expanded": open, "data-at": `${row.id}` },
-      () => this.look({ open: open ? null : row.id }),
+      () => this.look({ open: open ? null : row.id, walk: false }),
       h(
         "span.first.wrap.tiny",
         ...row.chips.map(([name, kind]) => h("span", { class: `chip cut ${kind}`, dir: "auto" }, name)),
@@ -165,8 +249,7 @@ class ItemList {
     tags.append(...this.tagsOf(row).map((tag) => this.tag(row, tag)));
     tags.hidden = !row.tags?.length;
     put(ask, row.label);
-    const few = row.actions.length <= FEW_ACTIONS;
-    actions.append(...(few ? row.actions.map((each) => this.action(row, each, pending)) : [this.choice(row, pending)]));
+    actions.append(...row.actions.map((action) => this.action(row, action, pending)));
     actions.hidden = !row.actions.length;
     put(means, row.means ?? "");
     means.hidden = !row.means;
@@ -202,23 +285,17 @@ class ItemList {
     const attributes = { dir: "auto", "aria-pressed": has, "data-at": `${row.id}-${name}` };
     return button("button.tag.row.small.muted", attributes, toggle, h("span.cut", name));
   }
+}
 
-  choice(row, pending) {
-    const options = row.actions.map(([value, name]) => h("option", { value }, name));
-    const select = h("select", { "aria-label": row.label, "data-at": `${row.id}-choice` }, ...options);
-    select.value = pending ?? row.actions.find(([, , current]) => current)?.[0];
-    select.disabled = pending !== null;
-    select.onchange = () => this.act(row.id, { action: Number(select.value) });
-    return select;
-  }
+function keysOf([, , , keys = []]) {
+  return keys;
 }
 
 // Format a time in the reader's time zone, with the day unless it is today.
 function when(moment) {
   const date = new Date(moment);
-  const time = date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
-  const today = date.toDateString() === new Date().toDateString();
-  return today ? time : `${date.toLocaleDateString([], { day: "numeric", month: "short" })} ${time}`;
+  const day = date.toDateString() === new Date().toDateString() ? {} : { day: "numeric", month: "short" };
+  return date.toLocaleString([], { ...day, hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 }
 
 export default mounting(ItemList, ({ name }) => name);

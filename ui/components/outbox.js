@@ -53,41 +53,34 @@ class Outbox {
 // Read the events under keys with a prefix, the oldest first. Other entries are ignored.
 /** @param {string} prefix */
 function storedEvents(prefix) {
-  const entries = keysOfStorage()
-    .filter((name) => name.startsWith(prefix))
-    .map(stored);
+  /** @type {string[]} */
+  const names = tried(() => Object.keys(localStorage), []);
+  const entries = names.filter((name) => name.startsWith(prefix)).map(stored);
   return entries.filter((entry) => typeof entry?.event?.id === "string").sort((one, other) => one.at - other.at);
 }
 
 // Labeling also works in a browser that forbids storage or whose storage is full; a lost tab then loses unsaved events.
 
-function keysOfStorage() {
+/** @template T @param {() => T} run @param {T} otherwise */
+function tried(run, otherwise) {
   try {
-    return Object.keys(localStorage);
+    return run();
   } catch {
-    return [];
+    return otherwise;
   }
 }
 
 /** @param {string} name */
 function stored(name) {
-  try {
-    return JSON.parse(localStorage.getItem(name) ?? "null");
-  } catch {
-    return null;
-  }
+  return tried(() => JSON.parse(localStorage.getItem(name) ?? "null"), null);
 }
 
 /** @param {string} name @param {unknown} value */
 function store(name, value) {
-  try {
-    localStorage.setItem(name, JSON.stringify(value));
-  } catch {}
+  tried(() => localStorage.setItem(name, JSON.stringify(value)), undefined);
 }
 
 /** @param {string} name */
 function forget(name) {
-  try {
-    localStorage.removeItem(name);
-  } catch {}
+  tried(() => localStorage.removeItem(name), undefined);
 }

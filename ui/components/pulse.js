@@ -47,9 +47,7 @@ class Pulse {
     if (document.hidden) return;
     try {
       const { status } = await fetch(`${this.url}?seen=${encodeURIComponent(this.seen)}`, { cache: "no-store" });
-      if (status !== CHANGED) return;
-      this.redraw();
-      dispatchEvent(new Event("oal-news")); // the card follows what was answered in another tab
+      if (status === CHANGED) this.redraw();
     } catch {
       // The server cannot be reached; the next poll may reach it.
     }

@@ -21,7 +21,7 @@ from oal_engine.store import Store
 from oal_engine.store.fields import LONGEST_NAME, MOST_QUESTIONS
 
 from ..address import check_number
-from ..page import annotator, capitalized, counted, literal, small_note, store
+from ..page import annotator, capitalized, counted, linked, literal, small_note, store
 
 NAME_CHARACTERS = 60  # of the name of a class
 LONGEST_GUIDELINES = 20_000  # characters
@@ -442,7 +442,7 @@ def choose_strategy(many: bool, form: str = "new", first: str = "") -> dict[str,
     else:
         entry = ALGORITHMS[algorithm]
         learner, rule, fixed = entry.learner, entry.rule, entry.fixed
-        st.text(f"{learner} + {rule}. {entry.paper}.")
+        st.markdown(linked(f"{learner} + {rule}. {entry.paper}."))
         chosen = {"algorithm": algorithm}
     own = strategy(None, learner, rule) if algorithm == OWN else strategy(algorithm)
     specs = {key: spec for key, spec in declared(learner, rule).items() if key not in fixed}

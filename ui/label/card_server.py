@@ -162,7 +162,7 @@ class CardServer:
                 try:
                     answer(event.id, event.question, labels, annotator, event.seconds, event.highlighted)
                 except SessionError:
-                    if not self._is_given(event, annotator):
+                    if session.store.event(event.id) or not self._is_given(event, annotator):
                         raise
 
     def _remember(self, event: messages.Event, annotator: str) -> None:

@@ -12,6 +12,7 @@ from oal_engine.sessions.insights.ranking import Ranking
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SessionError
 
+from ..components import item_list
 from ..downloads import downloads_button, positives_button
 from ..page import annotator, capitalized, complain, counted, small_note
 from .card_server import CardServer
@@ -73,11 +74,13 @@ def _list(server: CardServer) -> None:
         small_note(capitalized(depths[0].sentence(session.settings.positive_name)))
     with st.container(horizontal=True):
         positives_button(session.store, session.id, first)
-        st.button(GO_THROUGH, key="go-through", on_click=_open_find, help=GO_THROUGH_HELP)
+        if st.button(GO_THROUGH, key="go-through", on_click=_open_find, args=[session.id], help=GO_THROUGH_HELP):
+            st.rerun()  # the panels are not in the card's fragment
 
 
-def _open_find() -> None:
+def _open_find(session: int) -> None:
     st.session_state["panel"] = "Find"
+    item_list.walk(session, "find")
 
 
 def more_labels(session: Session, key: str) -> None:

@@ -136,12 +136,14 @@ class RowTag(Event):
 
 
 class View(Message):
-    """The part of a list that is visible: search, filter, page, and the row that is open."""
+    """The part of a list that is visible: search, filter, page, and the row that is open. walk: whether keys label one
+    row after the other."""
 
     search: Annotated[str, Field(max_length=LONGEST_SEARCH)] = ""
     show: Annotated[str, Field(max_length=2 * LONGEST_TAG)] = "all"
     page: Annotated[int, Field(ge=0, le=10**7)] = 0
     open: Row | None = None
+    walk: bool = False
 
 
 class Wanted(Message):

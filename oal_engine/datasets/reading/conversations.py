@@ -23,10 +23,9 @@ CHATS = re.compile(
     r"(.*[_ .])?(messages?|conversations?|turns?|dialog(ue)?s?|chats?|utterances?|transcripts?|history)", re.IGNORECASE
 )  # columns whose messages may have any names as roles
 COLUMN = "conversation"  # the name of a column of conversations
-SIDES = (  # columns of a tool that traces a model: with messages, and those that may also hold sentences
-    (re.compile(r"(inputs?|prompt|request)(\..+)?"), re.compile(r"(inputs?|prompt)(\..+)?")),
-    (re.compile(r"(outputs?|completion|response)(\..+)?"), re.compile(r"(outputs?|completion)(\..+)?")),
-)
+PROMPT = re.compile(r"(inputs?|prompt|request)(\..+)?")  # columns of a tool that traces a model
+REPLY = re.compile(r"(outputs?|completion|response)(\..+)?")
+ONLY_MESSAGES = re.compile(r"re(quest|sponse)\b")  # columns in which sentences are not taken for messages
 TRANSCRIPT = re.compile(rf"({'|'.join(USUAL_ROLES)}): ")
 SAMPLE, SENTENCE_WORDS = 50, 3  # cells that are looked at; mean number of words of a sentence
 MOST_DEPTH, MOST_CHARACTERS = 4, 10**6  # of objects around messages; of a list that Python has written
@@ -38,6 +37,8 @@ def conversation(cell: Any) -> str:
 
     cell: a list of messages, an object that holds one, or either of them as JSON or as Python writes it.
     """
+    if isinstance(cell, str) and not WRITTEN.match(cell):
+        return ""
     return joined_turns(turns_of(read(cell)))
 
 
@@ -66,8 +67,10 @@ def is_conversation(value: Any, any_roles: bool = True) -> bool:
     return bool(turns) and (any_roles or any(role in USUAL_ROLES for role, _ in turns))
 
 
-def is_message(value: Any) -> bool:
-    """Tell whether a value is a single message with a known role."""
+def is_message(value: Mapping[str, Any]) -> bool:
+    """Tell whether an object is a single message with a usual role."""
+    if value.keys().isdisjoint(("message", "kwargs", *ROLE_KEYS)):
+        return False
     turn = _turn(value)
     return turn is not None and turn[0] in USUAL_ROLES
 
@@ -163,50 +166,47 @@ def _call(call: Any) -> str:
     return f"[calls {function.get('name')}({words})]"
 
 
-def exchange(words: Mapping[str, Sequence[str]]) -> tuple[str, str] | None:
-    """Return the columns of what a model was asked and of what it said. Return None if a table has no such pair, or if
-    both are texts of one sentence and the second one repeats few words, as labels do."""
-    asked, said = (_side(*patterns, words) for patterns in SIDES)
-    if not (asked and said):
+def prompt_and_reply(words: Mapping[str, Sequence[str]]) -> tuple[str, str] | None:
+    """Return the columns of the prompts and of the replies of a model, if a table {column: words} has one of each. A
+    reply that repeats few words is a label."""
+    prompt, reply = _side(PROMPT, words), _side(REPLY, words)
+    if not (prompt and reply) or (len({*words[reply]}) <= len(words[reply]) / 2 and not _are_turns(words[prompt])):
         return None
-    are_labels = 2 * len({*words[said]}) <= len(words[said]) and not any(map(_holds_turns, words[asked][:1]))
-    return None if are_labels else (asked, said)
+    return prompt, reply
 
 
-def _side(pattern: re.Pattern[str], of_sentences: re.Pattern[str], words: Mapping[str, Sequence[str]]) -> str | None:
+def _side(pattern: re.Pattern[str], words: Mapping[str, Sequence[str]]) -> str | None:
     """Return the one column of messages with roles whose name fits the pattern, else the one column of sentences."""
-    cells_of = {column: cells[:SAMPLE] for column, cells in words.items() if pattern.fullmatch(column.casefold())}
-    turns = [column for column, cells in cells_of.items() if 2 * sum(map(_holds_turns, cells)) > len(cells)]
-    sentences = [
-        column for column, cells in cells_of.items() if of_sentences.fullmatch(column.casefold()) and all(cells)
+    fitting = {column: cells[:SAMPLE] for column, cells in words.items() if pattern.fullmatch(column.casefold())}
+    columns = [column for column, cells in fitting.items() if _are_turns(cells)] or [
+        column for column, cells in fitting.items() if _are_sentences(cells) and not ONLY_MESSAGES.match(column)
     ]
-    fitting = turns or [column for column in sentences if _are_sentences(cells_of[column])]
-    return fitting[0] if len(fitting) == 1 else None
+    return columns[0] if len(columns) == 1 else None
+
+
+def _are_turns(cells: Sequence[str]) -> bool:
+    turns = [cell for cell in cells[:SAMPLE] if TRANSCRIPT.match(cell) or conversation(cell)]
+    return 2 * len(turns) > len(cells[:SAMPLE])
 
 
 def _are_sentences(cells: Sequence[str]) -> bool:
-    return sum(len(cell.split()) for cell in cells) >= SENTENCE_WORDS * len(cells)
+    return all(cells) and sum(len(cell.split()) for cell in cells) >= SENTENCE_WORDS * len(cells)
 
 
-def _holds_turns(cell: str) -> bool:
-    return TRANSCRIPT.match(cell) is not None or bool(conversation(cell))
-
-
-def joined(asked: Any, said: Any) -> str:
-    """Join what a model was asked and what it said to a conversation. An answer may repeat what was asked."""
-    before, after = _turns_or_words(asked, "user"), _turns_or_words(said, "assistant")
+def joined(prompt: Any, reply: Any) -> str:
+    """Join a prompt and its reply to a conversation. A reply may repeat its prompt."""
+    before, after = _turns_or_words(prompt, "user"), _turns_or_words(reply, "assistant")
     return joined_turns(after if after[: len(before)] == before else before + after)
 
 
 def _turns_or_words(cell: Any, role: str) -> list[Turn]:
-    """Return the turns of a cell. One without roles is a single turn of this role."""
+    """Return the turns of a cell. A cell without roles is a turn of this role."""
     value = read(cell)
     if isinstance(value, str) and value.lstrip()[:1] == "{":
         with suppress(ValueError, RecursionError):
             value = json.loads(value)
     if turns := turns_of(value):
         return turns
-    words = [*value.values()] if isinstance(value, Mapping) else [value]
-    if len(words) == 1 and isinstance(words[0], str):
-        return [(role, words[0])] if words[0].strip() else []
-    return [(role, cell if isinstance(cell, str) else json.dumps(value, ensure_ascii=False, default=str))]
+    texts = [*value.values()] if isinstance(value, Mapping) else [value]
+    text = texts[0] if len(texts) == 1 and isinstance(texts[0], str) else json.dumps(value, default=str)
+    return [(role, text)] if text.strip() else []

@@ -67,7 +67,7 @@ def parse(
         if reader not in BINARY:
             parsed = parsed._replace(detected={"encoding": source.encoding, **parsed.detected})
         parsed, words = _sampled(parsed)
-        if words and (columns := conversations.exchange(words)):
+        if words and (columns := conversations.prompt_and_reply(words)):
             parsed, words = _sampled(_with_conversations(parsed, *columns))
         if words is None and parsed.detected.get("header") == "yes" and not [*islice(parsed.rows, 1)]:
             raise DataError(f"{source.name} has no items below its header.")
@@ -87,9 +87,9 @@ def _sampled(parsed: ParsedFile) -> tuple[ParsedFile, Words | None]:
     return parsed._replace(rows=chain(((line, cells) for line, _, cells in sample), rows)), words
 
 
-def _with_conversations(parsed: ParsedFile, asked: str, said: str) -> ParsedFile:
-    """Join the columns of what a model was asked and of what it said to one of conversations."""
-    first, second = parsed.columns.index(asked), parsed.columns.index(said)
+def _with_conversations(parsed: ParsedFile, prompt: str, reply: str) -> ParsedFile:
+    """Join the columns of the prompts and of the replies of a model to a column of conversations."""
+    first, second = parsed.columns.index(prompt), parsed.columns.index(reply)
     others = [at for at in range(len(parsed.columns)) if at not in (first, second)]
 
     def joined(cells: Cells) -> list[Any]:

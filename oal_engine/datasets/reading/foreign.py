@@ -73,7 +73,7 @@ def _check_header(source: Source, array: IO[bytes], size: int) -> None:
 
 @foreign
 def npz(source: Source) -> ParsedFile:
-    """Read a NumPy archive (.npz): an array X, perhaps with labels y and ids, or a SciPy sparse matrix."""
+    """Read a NumPy archive (.npz): an array X or a SciPy sparse matrix, perhaps with labels y and ids."""
     binary, packed = source.whole()
     with np.lib.npyio.NpzFile(binary, allow_pickle=False) as arrays:
         archive = cast(ZipFile, arrays.zip)
@@ -82,18 +82,20 @@ def npz(source: Source) -> ParsedFile:
             if member.filename.endswith(".npy"):
                 with archive.open(member) as array:
                     _check_header(source, array, member.file_size)
+        keys = {"X": ("X", "x"), "label": ("y", "labels"), "id": ("ids",)}
+        columns: dict[str, Any] = {
+            column: arrays[key] for column, names in keys.items() for key in names if key in arrays
+        }
         if {"format", "shape", "data"} <= set(arrays):
             _check_shape(source, arrays["shape"].tolist())
-            return vectors_of(source, sparse.load_npz(binary))
-        keys = {"X": ("X", "x"), "label": ("y", "labels"), "id": ("ids",)}
-        columns = {column: arrays[key] for column, names in keys.items() for key in names if key in arrays}
+            columns["X"] = sparse.load_npz(binary)
         if "X" not in columns:
             raise DataError(f"{source.name} must have an array X; it has {name_list(arrays) or 'none'}.")
         matrix = columns.pop("X")
         for column, values in columns.items():
             if values.shape != matrix.shape[:1]:
                 raise DataError(
-                    f"{source.name} needs one {column} for each of the {len(matrix):,} rows of X, not an "
+                    f"{source.name} needs one {column} for each of the {matrix.shape[0]:,} rows of X, not an "
                     f"array of shape {values.shape}."
                 )
         cells = list(zip(*(values.tolist() for values in columns.values())))

@@ -371,7 +371,8 @@ def _guess_texts(letters: Mapping[str, int], prose: list[str], constant: Collect
     if title and abstract and not {title, abstract} <= {*constant}:
         return title, abstract
     called = [column for column in letters if re.fullmatch(TEXT_NAMES, _plain_name(column))]
-    prose = sorted((column for column in prose if column in letters), key=letters.__getitem__, reverse=True)
+    prose = [column for column in prose if column in letters and column not in constant]
+    prose.sort(key=letters.__getitem__, reverse=True)
     texts = sorted([*called, *prose], key=lambda column: column in constant)[:1]
     second = next(
         (column for column in prose for text in texts if {text[:-1] + "1", text[:-1] + "2"} == {text, column}), None

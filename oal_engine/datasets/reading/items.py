@@ -182,7 +182,7 @@ def check_columns(columns: Columns, parsed: ParsedFile, name: str) -> None:
                 f"{name} was exported without its texts or numbers: export it again with them (--texts; on the page "
                 "With texts or numbers)."
             )
-        raise DataError(f"{name} has no columns of numbers: name its text among {name_list(parsed.columns)}.")
+        raise DataError(f"{name} has no columns of numbers: name its text (--text) among {name_list(parsed.columns)}.")
     if columns.missing not in (None, *MISSING):
         raise DataError(f"missing must be one of {', '.join(MISSING)}. Got {columns.missing}.")
     if columns.multiclass and (columns.positive or columns.contains):
@@ -193,7 +193,7 @@ def check_columns(columns: Columns, parsed: ParsedFile, name: str) -> None:
         raise DataError("MeSH headings need the terms that are positive: give a tree file and a tree number.")
     if (columns.positive or columns.multiclass) and not columns.label:
         what = "Classes" if columns.multiclass else "Positive labels"
-        raise DataError(f"{what} need a label column; {name} has {name_list(parsed.columns) or 'none'}.")
+        raise DataError(f"{what} need a label column (--label); {name} has {name_list(parsed.columns) or 'none'}.")
 
 
 @dataclass

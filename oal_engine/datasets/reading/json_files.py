@@ -30,7 +30,8 @@ VALUE = re.compile(r"[\s,]*(?=\S)")  # between two values that follow one anothe
 ITEMS = ("data", "items", "records", "results", "rows", "documents", "examples")  # keys of a JSON object around items
 NO_TEXTS = re.compile(r"(.*[_ .])?(titles?|names?|headings?|topics?|urls?|links?|ids?|dates?|authors?)")
 LATE_COLUMNS, SHAPES = 200, 10_000  # keys after the first objects that become columns; forms of objects that are known
-FIRST_OBJECTS, REPLY_CHARACTERS = 100, 60  # that tell whether replies are labels; of such a reply
+FIRST_OBJECTS = 100  # from which it is told whether a list holds texts or labels
+SENTENCE = re.compile(r"[.!?]\s*$|\n|(\S+\s+){5}")  # a reply that is not a label
 PROSE_WORDS = 4  # mean number of words of a text
 
 
@@ -50,13 +51,12 @@ def looks_json(lines: list[str]) -> bool:
 
 def jsonl(source: Source) -> ParsedFile:
     """Parse lines that are JSON objects."""
-    if source.ahead == 1 or not source.binary.seekable():  # a pipe, whose rows are yielded as they arrive
-        lines = _records(source)
-        first = [*islice(lines, source.ahead)]
-        return _rows(*_columns(source, iter(first)), chain(first, lines))
-    columns, flatten = _columns(source, _records(source._replace(tick=lambda: None)))
-    source.binary.seek(0)
-    return _rows(columns, flatten, _records(source))
+    if again := source.again():
+        columns, flatten = _columns(source, _records(again._replace(tick=lambda: None)))
+        return _rows(columns, flatten, _records(again.again() or again))
+    lines = _records(source)  # of a pipe, whose rows are yielded as they arrive
+    first = [*islice(lines, source.ahead)]
+    return _rows(*_columns(source, iter(first)), chain(first, lines))
 
 
 def _records(source: Source) -> Objects:
@@ -97,8 +97,8 @@ def _have_replies(objects: Sequence[Mapping[str, Any]]) -> bool:
     """Tell whether the messages of objects are questions with a reply each that is a label, to fine-tune a model."""
     asked = [with_reply(values) for values in objects if {"messages", "completion"} & {*values}]
     replies = [each["label"] for each in asked if not {"messages", "completion"} & {*each}]
-    few = len({*replies}) <= max(2, len(replies) / 2) and all(len(reply) <= REPLY_CHARACTERS for reply in replies)
-    return 0 < len(replies) == len(asked) and few
+    few = len({*replies}) <= max(2, len(replies) / 2)
+    return 0 < len(replies) == len(asked) and few and not any(map(SENTENCE.search, replies))
 
 
 @foreign.foreign
@@ -302,6 +302,9 @@ def _of_parts(source: Source, parts: dict[str, Any]) -> ParsedFile | None:
     kinds = {_kind(part) for part in parts.values()}
     if len(kinds) != 1 or None in kinds:
         return None
+    are_rows = kinds == {dict} or (kinds == {list} and all(" " in cell_text(part[0]) for part in parts.values()))
+    if len(parts) == 1 and are_rows:
+        return _walk(source, *parts.values())
     names = [key for key, part in parts.items() for _ in part]
     column = LABEL if _are_classes(parts) else SOURCE
     if kinds == {dict}:
@@ -311,11 +314,11 @@ def _of_parts(source: Source, parts: dict[str, Any]) -> ParsedFile | None:
         if any(each != keys[0] for each in keys) or any(map(_is_label, keys[0])):
             column = SOURCE
         return _walk(source, [each | {column: name} for each, name in zip(_joined(parts), names)])
-    if kinds == {list} and all(" " in cell_text(part[0]) for part in parts.values()):
+    if kinds == {list} and are_rows:
         cells = ((number, [*map(cell_text, each)]) for number, each in enumerate(_joined(parts), 1))
         table = to_table(source, cells, {})
         rows = ((line, cells if isinstance(cells, str) else [*cells, names[line - 1]]) for line, cells in table.rows)
-        return table._replace(columns=[*table.columns, column], rows=rows) if len(parts) > 1 else table
+        return table._replace(columns=[*table.columns, column], rows=rows)
     return _of_lists(source, parts, names, column) if kinds == {str} and len(parts) > 1 else None
 
 

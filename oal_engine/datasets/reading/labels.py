@@ -184,7 +184,7 @@ def classes_of(words: Skipped, columns: Columns, name: str) -> tuple[str, ...]:
     if len(counts) not in CLASSES:
         raise DataError(
             f"Column {columns.label!r} of {name} must hold {CLASSES[0]} to {CLASSES[-1]} classes. Got {len(counts):,}"
-            f"{': ' + counted(counts) if counts else ''}."
+            f"{': ' + counted(counts) if counts else ''}. Name another --label, or the rare class (--positive)."
         )
     return tuple(sorted(counts, key=natural))
 
@@ -232,7 +232,7 @@ def _unclear(counts: dict[str, int], odd: str) -> str:
     """Say which label words have no clear meaning, and how to give them one."""
     numbers = sorted((word for word in counts if is_number(word)), key=float)
     if len(numbers) == len(counts) > MOST_NUMBERS:
-        start = numbers[len(numbers) * 3 // 4]
+        start = f"{float(numbers[len(numbers) * 3 // 4]):.3g}"
         classes = ", make each number a class (--multiclass)" if len(counts) in CLASSES else ""
         return (
             f"holds {len(counts):,} different numbers, from {numbers[0]} to {numbers[-1]}: say from which on an item "

@@ -142,6 +142,8 @@ def _peek(path: FileOrPath, rows: int, lines: int | None, named: Mapping[str, An
         lists = tuple(column for column, cells in words.items() if are_lists(cells))
         several = {column: cell for column, cells in words.items() if (cell := several_labels(cells))}
         counts, parts, words, whole = _survey(parsed, words, several, lines)
+        several |= {column: cell for column, cells in words.items() if (cell := several_labels(cells))}
+        parts |= {column: Counter(label_parts(counts[column].elements())) for column in several if column in counts}
         numeric = numeric_columns(words)
         guess = guess_columns(words, numeric, named)
         again = parsed.repeated.get(guess.label or "")

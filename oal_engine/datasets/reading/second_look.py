@@ -5,7 +5,6 @@ Every import and every append passes this look, on a page, on the command line a
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from itertools import islice
 from typing import Any
@@ -13,19 +12,19 @@ from typing import Any
 import numpy as np
 
 from .codings import feature_names
-from .guesses import ABSTRACTS, LABEL_NAMES, TEXT_NAMES, TITLES
+from .guesses import ABSTRACTS, TITLES
 from .items import Items
+from .names import kind_of_name
 from .sources import SAMPLE_ROWS, DataError, Layout
 
 ENOUGH_ITEMS = 10  # fewer may be alike by chance
 BLOCK_ITEMS = 10_000
 PROSE_WORDS = 4  # mean number of words of texts among which a single word is not a text
-NAMES = (re.compile(TEXT_NAMES), re.compile(r"(.*[_ ])?(id|name|date|title|abstract)"), *LABEL_NAMES[:2])
 
 
-def look(items: Items, layout: Layout, name: str, is_import: bool = True) -> None:
+def look(items: Items, layout: Layout, name: str, is_import: bool) -> None:
     """Raise DataError, with the option that answers, if the items that were read contradict themselves. layout: what
-    the user named."""
+    the user named. is_import: otherwise the items are appended, and may all have the same label or none."""
     columns, texts = items.columns, items.texts
     if texts and layout.header is None and items.description.get("header") == "no" and _is_header(texts):
         raise DataError(
@@ -39,9 +38,9 @@ def look(items: Items, layout: Layout, name: str, is_import: bool = True) -> Non
             f"{'All' if share == 1 else 'Most'} texts of {name} are the same ({share:.0%}), in column "
             f"{' + '.join(columns.text)!r}: name the column of the texts (--text NAME)."
         )
-    if columns.label and "label" not in columns.guessed and is_import:  # later items may all be of one class
+    if is_import and columns.label and "label" not in columns.guessed:
         _look_at_labels(items, name)
-    if columns.features and not texts:
+    if is_import and columns.features and not texts:
         _look_at_features(items, columns.features, name)
 
 
@@ -54,8 +53,7 @@ def _is_header(texts: Sequence[str]) -> bool:
 
 
 def _is_name(word: str) -> bool:
-    plain = word.strip().casefold()
-    return plain in TITLES | ABSTRACTS or any(pattern.fullmatch(plain) for pattern in NAMES)
+    return word.strip().casefold() in TITLES | ABSTRACTS or (len(word.split()) == 1 and kind_of_name(word) is not None)
 
 
 def _share_of_one(texts: Sequence[str]) -> float:

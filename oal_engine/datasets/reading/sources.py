@@ -200,6 +200,13 @@ class Source(NamedTuple):
         self.binary.seek(0)
         return head
 
+    def again(self) -> Source | None:
+        """Return the source from its start, or None if it is a pipe, which can be read once."""
+        if isinstance(self.binary, io.BufferedReader) and isinstance(self.binary.raw, _Unpacked):
+            unpacked = cast(_Unpacked, self.binary.detach())  # or its end would close the file
+            return self._replace(binary=unpacked.restarted())
+        return self if self.binary.seekable() and self.ahead > 1 and self.binary.seek(0) == 0 else None
+
     def marked(self) -> Source:
         """Return the source with the encoding that its first bytes make certain, if the assumed one is UTF-8."""
         sure = unmistakable_encoding(self.head()) if self.encoding == "utf-8" else None
@@ -282,6 +289,11 @@ class _Unpacked(io.RawIOBase):
 
     def readable(self) -> bool:
         return True
+
+    def restarted(self) -> io.BufferedReader:
+        """Return a reader of the stream from its start."""
+        self.done = self.packed.seek(0)
+        return io.BufferedReader(self, HEAD_BYTES)
 
     def readinto(self, buffer: Any) -> int:
         content = self.packed.read(len(buffer))

@@ -54,8 +54,10 @@ def _chosen(source: Source, names: Sequence[str], first: Mapping[str, Iterator[A
         if len(filled) > 1:
             question = f"{source.name} has the sheets {name_list(filled)}: say which to read (--sheet NAME)."
             doubts = (Doubt("sheet", question, tuple(filled)),)
-    if wanted is None or wanted not in names:
-        raise DataError(f"{source.name} has no sheet {wanted!r}. It has {name_list(names) or 'none'}.")
+    if wanted is None:
+        raise DataError(f"{source.name} has no sheet with cells.")
+    if wanted not in names:
+        raise DataError(f"{source.name} has no sheet {wanted!r}; its sheets are {name_list(names)}.")
     return wanted, doubts
 
 

@@ -10,7 +10,7 @@ function content({ parts, features, ...above }) {
   const head = described(above);
   const text = [...head, ...pieces(parts)];
   if (!features?.length && !above.heading?.length && !parts.some(([text]) => text.trim())) {
-    return [...head, h("p.empty.muted", features ? "This item has no values." : "This item has no text.")];
+    return [...head, h("p.muted", features ? "This item has no values." : "This item has no text.")];
   }
   if (!features?.length) return text;
   const line = ([name, value, weight]) =>

@@ -95,12 +95,9 @@ class Race {
     this.ground.append(...this.lanes.map(({ root }) => root));
     this.metric = "sum";
     this.evaluation = "push";
-    this.choice.prepend(
-      this.switch("metric", "Metric", METRICS),
-      " counting ",
-      this.switch("evaluation", "Evaluation", EVALUATIONS),
-      explained("what it means", ""),
-    );
+    const metric = this.switch("metric", "Metric", METRICS);
+    const evaluation = this.switch("evaluation", "Evaluation", EVALUATIONS);
+    this.choice.prepend(metric, " counting ", evaluation, explained("what it means", ""));
     this.meaning = this.choice.querySelector("[role=tooltip]");
     this.note.hidden = !this.record.note;
     put(this.note, this.record.note);
@@ -149,12 +146,9 @@ class Race {
     const passed = clamp((now - this.before) / 100) * 100; // a hidden tab resumes at its position
     const pace = (this.speed * this.rounds) / (1000 * SLOWEST);
     const step = this.rounds / STEPS;
-    if (!this.calm) {
+    if (!this.calm || (now - this.before) * pace >= step) {
       this.before = now;
-      this.t = Math.min(this.rounds, this.t + pace * passed);
-    } else if ((now - this.before) * pace >= step) {
-      this.before = now;
-      this.t = Math.min(this.rounds, this.t + step);
+      this.t = Math.min(this.rounds, this.t + (this.calm ? step : pace * passed));
     }
     this.draw(passed, now);
     if (this.t < this.rounds) {
@@ -254,7 +248,8 @@ class Race {
     }
     spread(ends, 15, MARGIN.top + 2, bottom - 4);
     for (const { lane, px, py, at, value } of ends) {
-      disc(pen, lane.color, px, py, 3.5);
+      pen.fillStyle = lane.color;
+      pen.fill(circle(px, py, 3.5));
       word(pen, this.colors.ink, value.toFixed(narrow ? 2 : 3), px + 9, at, "left", 600);
       word(pen, lane.color, lane.short, px + (narrow ? 40 : 50), at, "left", 600);
     }
@@ -284,9 +279,7 @@ class Lane {
   }
 
   build() {
-    const values = Object.entries(this.parameters)
-      .map(([key, value]) => `${key} ${figure(value)}`)
-      .join(", ");
+    const values = Object.entries(this.parameters).map(([key, value]) => `${key} ${figure(value)}`);
     const count = (part, id, title) => `<div><dt>${title}</dt><dd part="${part}" data-testid="oal-${id}"></dd></div>`;
     const html = `<article part="lane" class="lane" data-lane="${this.number}" style="--own: var(--lane-${this.number})">
       <header>
@@ -307,7 +300,7 @@ class Lane {
     this.root.setAttribute("aria-label", this.name);
     title.append(this.short, " ", h("span", this.other));
     put(rule, this.sentence);
-    put(numbers, values);
+    put(numbers, values.join(", "));
     this.item.hidden = !Object.keys(this.race.record.items).length;
   }
 
@@ -369,7 +362,7 @@ class Lane {
     const corners = [0, 1, 1, 0].map((end, k) => [x[end], y[k >> 1]]);
     const [area, cut] = halved(corners, this.line).map((points) => points.map((point) => this.at(point)));
     pen.fillStyle = tint(this.color, 0.17);
-    fill(pen, area);
+    pen.fill(path(area));
     pen.lineWidth = 2.5;
     if (cut.length === 2) line(pen, this.color, cut);
     if (spent !== this.spentBefore) {
@@ -383,9 +376,7 @@ class Lane {
     pen.globalAlpha = 1 - age;
     pen.lineWidth = 3;
     pen.strokeStyle = this.color;
-    pen.beginPath();
-    pen.arc(px, py, 6 + 20 * age, 0, 7);
-    pen.stroke();
+    pen.stroke(circle(px, py, 6 + 20 * age));
     pen.globalAlpha = 1;
   }
 
@@ -439,6 +430,8 @@ function story({ record, lanes, rounds, positives }) {
   const asymmetric = lanes.find(({ rule, parameters }) => rule === "asymmetric" && unequal(parameters));
   const symmetric = lanes.find(({ rule }) => rule === "symmetric");
   const only = lanes.find(({ rule }) => rule === "positive");
+  const told = asymmetric ? [symmetric, asymmetric, only].filter(Boolean) : lanes;
+  const means = lanes.map(({ name, short }) => `${short} ${record.means?.[name].toFixed(3)}`).join(", ");
   const rare = 3 * total < rounds;
   const choosy = asymmetric && asymmetric.parameters.delta_plus < asymmetric.parameters.delta_minus;
   const shaded = (lane, done) => {
@@ -474,10 +467,7 @@ function story({ record, lanes, rounds, positives }) {
           : asymmetric
             ? "This asymmetric rule asks more readily there than on the other side."
             : `A rule that never asks on the other side never learns of the ${YES} missed there.`),
-      facts: (done) =>
-        `Asked on the shaded side: ${(asymmetric ? [symmetric, asymmetric, only].filter(Boolean) : lanes)
-          .map((lane) => shaded(lane, done))
-          .join(", ")}.`,
+      facts: (done) => `Asked on the shaded side: ${told.map((lane) => shaded(lane, done)).join(", ")}.`,
     },
     {
       title: "The result",
@@ -485,9 +475,7 @@ function story({ record, lanes, rounds, positives }) {
       said:
         `Finding a rare ${YES} and leaving the ${NO} alone count the same in the sum, the curve below. ` +
         (record.means
-          ? `One race is chance. Over 200 such streams the mean sums are ${lanes
-              .map(({ name, short }) => `${short} ${record.means[name].toFixed(3)}`)
-              .join(", ")}.`
+          ? `One race is chance. Over 200 such streams the mean sums are ${means}.`
           : "One race is chance: try other seeds in the settings."),
       facts: (done) => outcome(lanes, asymmetric, symmetric, done, positives[done], done === rounds),
     },
@@ -611,39 +599,27 @@ function mark(pen, colors, x, y, positive, asked) {
   } else {
     pen.arc(x, y, asked ? size : 0.75 * size, 0, 7);
   }
-  const color = positive ? colors.yes : colors.no;
-  if (asked) {
-    pen.fillStyle = color;
-    pen.fill();
-    pen.lineWidth = 1.25;
-    pen.strokeStyle = colors.page;
-    pen.stroke();
-  } else {
-    pen.lineWidth = 1;
-    pen.strokeStyle = color;
-    pen.stroke();
-  }
+  pen.fillStyle = positive ? colors.yes : colors.no;
+  pen.strokeStyle = asked ? colors.page : pen.fillStyle;
+  pen.lineWidth = asked ? 1.25 : 1;
+  if (asked) pen.fill();
+  pen.stroke();
   pen.globalAlpha = 1;
 }
 
 function line(pen, color, points) {
   pen.strokeStyle = color;
-  pen.beginPath();
-  for (const [x, y] of points) pen.lineTo(x, y);
-  pen.stroke();
+  pen.stroke(path(points));
 }
 
-function fill(pen, points) {
-  pen.beginPath();
-  for (const [x, y] of points) pen.lineTo(x, y);
-  pen.fill();
+function path(points) {
+  return new Path2D(`M${points.map((point) => point.join()).join("L")}`);
 }
 
-function disc(pen, color, x, y, radius) {
-  pen.fillStyle = color;
-  pen.beginPath();
-  pen.arc(x, y, radius, 0, 7);
-  pen.fill();
+function circle(x, y, radius) {
+  const path = new Path2D();
+  path.arc(x, y, radius, 0, 7);
+  return path;
 }
 
 function word(pen, color, text, x, y, align, weight = 400) {

@@ -59,7 +59,7 @@ class Player {
       <div class="sides">
         <div class="side">
           <div class="above row small muted">
-            <p part="why" class="why cut grow"></p><p part="title" class="title cut tiny" dir="auto"></p>
+            <p part="why" class="why clamp grow"></p><p part="title" class="title cut tiny" dir="auto"></p>
           </div>
           <div part="text" class="text scroll box plain" dir="auto" tabindex="0" role="region" aria-label="Item"></div>
           <dl part="facts" class="facts"></dl>
@@ -450,7 +450,7 @@ class Player {
     const mark = surprise ? "surprise" : wrong ? "mistake" : "";
     const fact = (name, value, detail = "", mark = "", title = "") => {
       const head = h("dt.clamp.muted", name, ...(mark ? [" ", h("mark", mark)] : []));
-      const cells = [h("dd.cut", { dir: "auto" }, value), h("dd.detail.clamp.muted", { dir: "auto" }, detail)];
+      const cells = [h("dd.clamp", { dir: "auto" }, value), h("dd.detail.clamp.muted", { dir: "auto" }, detail)];
       return h("div", { title: title || value }, head, ...cells);
     };
     const shown = (value, digits = 3) => (at ? value.toFixed(digits) : "–");
@@ -468,7 +468,7 @@ class Player {
     const { log } = this;
     if (painting !== this.painting) {
       this.painting = painting;
-      const item = () => (log.without ? [h("p.empty.muted", log.without)] : content(place.item));
+      const item = () => (log.without ? [h("p.muted", log.without)] : content(place.item));
       this.text.replaceChildren(...(place.item ? item() : [h("p.end.strong", log.end), h("p", place.result)]));
       this.text.scrollTop = 0;
     }
@@ -496,12 +496,8 @@ class Player {
     const { first, rounds, pushed, low, high } = passed;
     if (!rounds) return ["No round passed before it without a question."];
     const pushes = pushed === null ? "" : `, ${number(pushed)} pushed`;
-    const open = quietButton(
-      this.log.whole ? "span" : "button.link.bare",
-      {},
-      () => this.openRound(first),
-      `round ${number(first)}`,
-    );
+    const tag = this.log.whole ? "span" : "button.link.bare";
+    const open = quietButton(tag, {}, () => this.openRound(first), `round ${number(first)}`);
     const last = rounds > 1 ? ` to ${number(first + rounds - 1)}` : "";
     const margins = rounds > 1 ? `margins ${low.toFixed(2)} to ${high.toFixed(2)}` : `margin ${low.toFixed(2)}`;
     const count = `${number(rounds)} round${rounds > 1 ? "s" : ""}`;

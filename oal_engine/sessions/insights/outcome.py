@@ -263,8 +263,8 @@ def of_session(session: Session | OneQuestion) -> Outcome:
     """Return the current outcome of a session, computed once until its log or its stream changes. Raise ModelError if
     its learner is not linear."""
     version = session.version, session.rounds
-    known, outcome = _outcomes.get(session, (None, None))
-    if outcome is None or known != version:
+    earlier, outcome = _outcomes.get(session, (None, None))
+    if outcome is None or earlier != version:
         outcome = _of_session(session)
         _outcomes[session] = version, outcome
     return outcome

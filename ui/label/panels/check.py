@@ -7,12 +7,13 @@ from typing import Any
 from oal_engine.sessions.insights import agreement, answer_checks
 from oal_engine.sessions.insights.agreement import AnswerPair
 from oal_engine.sessions.insights.answer_checks import AnswerCheck, AnswerChecks
+from oal_engine.sessions.log import Entry
 from oal_engine.sessions.one_question import OneQuestion, part_of
 from oal_engine.sessions.session import Session
 
 from ...components import item_list
 from ...page import annotator, note
-from ..card_server import CardServer
+from ..card_server import CardServer, keys_of
 from ..messages import View
 from . import chosen_question, history
 
@@ -61,11 +62,11 @@ def page(server: CardServer, view: View, checks: AnswerChecks | None, name: str 
     lists = {AT_ODDS: checks.at_odds, DECISIVE: checks.decisive} if checks else {}
     # Answers corrected in the meantime are left out until the next check.
     current = [check for check in lists.get(view.show, []) if answers.get(check.entry.id) == check.entry]
-    matches, counts = item_list.page_of(session, [check.entry.item for check in current[: item_list.PAGE]], view)
+    matches, counts = history.page_of(session, [check.entry for check in current], view)
     rows = []
     for k, item in matches:
         check = current[k]
-        row = history.row(session, answers[check.entry.id], item, view.open)
+        row = _row(session, answers[check.entry.id], item)
         other = session.names[check.other]
         row["chips"][1:] = [(OTHER_ANSWERS.format(other), "wrong")] * (check.margin < 0)
         change = CHANGE.format(check.without, session.rounds, check.corrected, other)
@@ -76,15 +77,21 @@ def page(server: CardServer, view: View, checks: AnswerChecks | None, name: str 
 def _differing(session: Session | OneQuestion, view: View, pairs: list[AnswerPair], empty: str) -> dict[str, Any]:
     """Return the page of items with two different answers, each settled by a correction. empty: text for an empty
     list."""
-    pairs = agreement.differing(pairs)[: item_list.PAGE]
-    matches, counts = item_list.page_of(session, [pair.entry.item for pair in pairs], view)
+    pairs = agreement.differing(pairs)
+    matches, counts = history.page_of(session, [pair.entry for pair in pairs], view)
     rows = []
     for k, item in matches:
         pair = pairs[k]
-        row = history.row(session, pair.entry, item, view.open)
+        row = _row(session, pair.entry, item)
         who = "you later" if view.show == AGAIN else pair.other or "somebody"
         rows.append(row | {"chips": [*row["chips"][:1], (f"{who}: {session.names[pair.second]}", "wrong")]})
     return {"rows": rows, "empty": empty} | counts
+
+
+def _row(session: Session | OneQuestion, entry: Entry, item: dict[str, Any]) -> dict[str, Any]:
+    """Return an answer as a row, which the keys of the classes correct."""
+    row, keys = history.row(session, entry, item), keys_of(session.names)
+    return row | {"actions": [(*action, keys.get(action[0], [])) for action in row["actions"]]}
 
 
 def _by(check: AnswerCheck, view: View) -> str:

@@ -88,7 +88,7 @@ def page(server: CardServer, view: View, name: str | None = None) -> dict[str, A
         items, empty = listed or [], COMPUTED if listed is None else nothing
     else:
         items, empty = [], TYPE
-    matches, counts = item_list.page_of(session, items, view.model_copy(update={"search": ""}))
+    matches, counts = item_list.page_of(session, items, view.model_copy(update={"search": ""}), items)
     labels, keys = labels_of(session), keys_of(session.names)
     rows = []
     for _, item in matches:
@@ -99,9 +99,8 @@ def page(server: CardServer, view: View, name: str | None = None) -> dict[str, A
         choices = [(value, name, value == now, keys[value]) for value, name in session.names.items()]
         choices += [(SKIP, "Unknown", False, [])] * bool(now)
         rows.append(
-            item_list.row(session, item, position, view.open == position)
+            item_list.row(session, item)
             | {
-                "id": position,
                 "chips": [(session.names[now], "positive" if now == 1 and -1 in session.names else "")] if now else [],
                 "side": None if origin else "",
                 "when": known_labels[position]["at"] if origin else None,

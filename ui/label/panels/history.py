@@ -1,6 +1,6 @@
 """The answers of a session in a list: newest first, to look through and to correct."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -69,8 +69,8 @@ def page(server: CardServer, view: View, name: str | None = None) -> dict[str, A
     tags = tag_names(server)
     entries = [entry for entry in answered if _fits(entry, view.show)]
     notes = {entry.item: " ".join((entry.note, *entry.tags)) for entry in entries}
-    matches, counts = item_list.page_of(session, [entry.item for entry in entries], view, notes.__getitem__)
-    rows = [row(session, entries[k], item, view.open, tags) for k, item in matches]
+    matches, counts = page_of(session, entries, view, notes.__getitem__)
+    rows = [row(session, entries[k], item, tags) for k, item in matches]
     return {"rows": rows, "empty": NO_MATCH if answered else EMPTY, "shows": _shows(session, tags)} | counts
 
 
@@ -100,13 +100,16 @@ def _shows(session: Run, tags: list[str]) -> list[tuple[str, str]]:
     return [("all", "All answers"), *classes, *KINDS.items(), *tagged]
 
 
-def row(
-    session: Session | OneQuestion, entry: Entry, item: dict[str, Any], opened: int | None, tags: Sequence[str] = ()
-) -> dict[str, Any]:
-    """Return an answer as a row of a list, in which it can be corrected and its item tagged.
+def page_of(
+    session: Run, entries: Sequence[Entry], view: View, more_words: Callable[[int], str] | None = None
+) -> item_list.Page:
+    """Return one page of answers, as `item_list.page_of`."""
+    items, ids = [entry.item for entry in entries], [entry.id for entry in entries]
+    return item_list.page_of(session, items, view, ids, more_words)
 
-    opened: the id of the question whose row is open.
-    """
+
+def row(session: Session | OneQuestion, entry: Entry, item: dict[str, Any], tags: Sequence[str] = ()) -> dict[str, Any]:
+    """Return an answer as a row of a list, in which it can be corrected and its item tagged."""
     label, names = entry.label, session.names
     kind = "quiet" if label == SKIP else "positive" if label == 1 and not session.multiclass else ""
     chips = [(names.get(label or SKIP, "Skipped"), kind)]
@@ -122,8 +125,7 @@ def row(
     skipped = UNTOLD if isinstance(session, OneQuestion) else SKIPPED if left else SKIPPED_AND_SPENT
     if label != SKIP or not left:  # a skipped item may come again, and its chance hints at the model's prediction
         by.append("random check" if entry.audit else f"{percent(entry.probability)} chance of being asked")
-    return item_list.row(session, item, entry.item, opened == entry.id) | {
-        "id": entry.id,
+    return item_list.row(session, item) | {
         "chips": chips,
         "when": entry.answered_at,
         "by": " · ".join([f"question {entry.number:,}", *by]),

@@ -102,22 +102,21 @@ def page(server: CardServer, view: View, trains: bool = False, name: str | None 
         keep = np.isin(items, list(marks))
         rounds, items = rounds[keep], items[keep]
     margins, predicted, _ = session.decided
-    matches, counts = item_list.page_of(session, items, view)
-    keys, rows = keys_of(session.names), []
+    matches, counts = item_list.page_of(session, items, view, (items if name else rounds).tolist())
+    keys, marking, rows = keys_of(session.names), keys_of({1: "", -1: ""}), []
     for k, item in matches:
         t, marked = int(rounds[k]), item["position"] in marks
-        learned, id = marks.get(item["position"], False), item["position"] if name else t
+        learned = marks.get(item["position"], False)
         word = session.names[int(predicted[t])]
         chips = [(word, "")] if session.multiclass else []
         actions: list[tuple] = []
         if name:
             actions = [(value, each, False, keys[value]) for value, each in session.names.items()]
         elif not learned:
-            actions = [(0, "No mark", not marked), (1, "Wrong", marked)]
+            actions = [(0, "No mark", not marked, marking[1]), (1, "Wrong", marked, marking[-1])]
         rows.append(
-            item_list.row(session, item, item["position"], view.open == id)
+            item_list.row(session, item)
             | {
-                "id": id,
                 "chips": [*chips, ("wrong", "wrong")] if marked else chips,
                 "side": f"{'gap' if session.multiclass else 'score'} {margins[t]:+.2f}",
                 "by": f"item {t + 1:,} of the stream",

@@ -1,0 +1,111 @@
+"""Lists beside the card in a real browser: keys label one row after the other, and none is lost."""
+
+from functools import partial
+
+import pytest
+from playwright.sync_api import expect
+
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import create
+from tests.harness.browser import Card, button
+
+PRESSES, PAUSE = 60, 150  # ms between two keys: more keys than a page of a list has rows
+
+FOCUSED = """() => {
+  let node = document.activeElement;
+  while (node.shadowRoot?.activeElement) node = node.shadowRoot.activeElement;
+  return node.matches(".head");
+}"""
+
+
+@pytest.fixture(scope="module")
+def goods(keep):
+    """The id of a data set of 800 short texts, of which every third one is good."""
+    return keep("goods", (f"item {k} has {'good' if k % 3 == 0 else 'other'} words{k % 7}" for k in range(800)))
+
+
+def ended(store, dataset, budget=30, wrong=0):
+    """Return a session whose budget is spent. wrong: every so many-th good item was answered with no (0: none)."""
+    rule = {"learner": "pa-i", "rule": "all" if wrong else "symmetric", "budget": budget}
+    session = Session(store, create(store, dataset, **rule))
+    while asked := session.place.asked:
+        is_yes = asked.item % 3 == 0 and not (wrong and asked.item % wrong == 0)
+        session.answer(f"e{asked.id}", asked.id, 1 if is_yes else -1)
+    return session
+
+
+def walk(page, name):
+    """Open a panel and its first row, with the keyboard alone."""
+    page.get_by_role("tab", name=name).focus()
+    page.keyboard.press("Enter")
+    page.locator(".rows .head").first.wait_for()
+    for _ in range(20):
+        page.keyboard.press("Tab")
+        if page.evaluate(FOCUSED):
+            break
+    page.keyboard.press("Enter")
+
+
+def go_through(page):
+    """Press the button below the card, with the keyboard alone."""
+    button(page, "Go through the list").focus()
+    page.keyboard.press("Enter")
+
+
+PANELS = {
+    "List": ({}, go_through, "ax", lambda store, id: store.known_labels(id)),
+    "Pushed": ({}, partial(walk, name="Pushed"), "x", lambda store, id: store.marks(id)),
+    "Check": (
+        {"budget": 400, "wrong": 2},
+        partial(walk, name="Check"),
+        "a",
+        lambda store, id: store.events(id, "corrected"),
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("panel", PANELS)
+def test_sixty_keys_store_sixty_labels(visit, app, store, goods, panel):
+    """In a list that was opened with the keyboard alone, each key labels the open row and opens the next one, however
+    often the page is redrawn meanwhile."""
+    settings, begin, keys, stored = PANELS[panel]
+    session = ended(store, goods, **settings)
+    store.update_session(session.id, {"feedback_trains": 0})
+    page = visit(app, f"/Label?session={session.id}")
+    Card(page)
+    begin(page)
+    page.locator(".rows .open").wait_for()
+    for k in range(PRESSES):
+        assert page.evaluate(FOCUSED)
+        page.keyboard.press(keys[k % len(keys)])
+        page.wait_for_timeout(PAUSE)
+    expect(page.get_by_test_id("oal-list-problem")).to_have_text("")
+    while len(stored(store, session.id)) < PRESSES:
+        page.wait_for_timeout(PAUSE)
+    assert PRESSES == len(stored(store, session.id))
+
+
+@pytest.mark.slow
+def test_a_key_without_an_open_row_is_refused_aloud(visit, app, store, goods):
+    """If no row is open, or the open one cannot be labeled, the list says that the key was not stored; the card does
+    not get it."""
+    session = Session(store, create(store, goods, learner="pa-i", rule="all"))
+    for _ in range(8):
+        session.answer(f"e{session.place.asked.id}", session.place.asked.id, 1)
+    page = visit(app, f"/Label?session={session.id}")
+    card = Card(page)
+    walk(page, "Find")
+    page.locator(".rows .open").wait_for()
+    page.keyboard.press("Enter")
+    expect(page.locator(".rows .open")).to_have_count(0)
+    page.keyboard.press("a")
+    expect(page.get_by_test_id("oal-list-problem")).to_have_text("A was not stored. No item is open.")
+    page.get_by_test_id("oal-list-filter").select_option("list")
+    page.locator(".rows .chip").first.click()
+    page.keyboard.press("a")
+    expect(page.get_by_test_id("oal-list-problem")).to_contain_text(
+        "A was not stored. It cannot be labeled here. This item was asked."
+    )
+    assert ({}, 8) == (store.known_labels(session.id), len([row for row in store.answers(session.id) if row["label"]]))
+    assert card.item
