@@ -161,6 +161,7 @@ def keep(path: Path, now: datetime) -> Path | None:
         folder = store.backups_folder
         folder.mkdir(0o700, exist_ok=True)
         with _alone(folder):
+            _check_room(store, folder)
             number = number_of(earlier[-1].name) + 1 if earlier else 1
             new = folder / f"{now:{BACKUP}}-{number}.tar"
             backup(store, new)
@@ -169,6 +170,13 @@ def keep(path: Path, now: datetime) -> Path | None:
             for name in {*names} - retained(names):
                 (folder / name).unlink()
     return new
+
+
+def _check_room(store: Store, folder: Path) -> None:
+    """Raise BackupError if a backup might leave no room on the disk for new answers: it needs the database twice."""
+    needed = 3 * sum(part.stat().st_size for part in (store.path, *store.folder.glob("*/*")))
+    if (free := shutil.disk_usage(folder).free) < needed:
+        raise BackupError(f"{free:,} bytes are left on its disk. A backup needs {needed:,}, to leave room for answers.")
 
 
 def _changed(path: Path) -> int:

@@ -47,6 +47,12 @@ def _without_brokers(db: sqlite3.Connection) -> None:
         db.execute(f"DROP TABLE {table}")
 
 
+def _with_whole_names(db: sqlite3.Connection) -> None:
+    """Replace U+0000 in the names of sessions: 0.3.0 took it, but such a session cannot be published."""
+    for session, name in db.execute("SELECT id, name FROM sessions WHERE instr(name, char(0))").fetchall():
+        db.execute("UPDATE sessions SET name = ? WHERE id = ?", [name.replace("\0", "\ufffd"), session])
+
+
 def _with_digests(db: sqlite3.Connection) -> None:
     """Add digests of the rows of each data set, computed now from the rows that are there."""
     db.execute("ALTER TABLE datasets ADD COLUMN digests TEXT NOT NULL DEFAULT '{}'")
@@ -57,6 +63,7 @@ def _with_digests(db: sqlite3.Connection) -> None:
 
 STEPS = [  # in their order; never changed once they are released
     Step("cda3156e80062245f8db7c13b76b8a25", _without_brokers),
+    Step("ba86dfa9df005539f494237199a57f2a", _with_whole_names),
     Step("ba86dfa9df005539f494237199a57f2a", _with_digests),
 ]
 VERSION = len(STEPS)

@@ -139,11 +139,11 @@ def test_answers_do_not_wait_for_a_backup(path, opened, monkeypatch):
         assert (5, 6) == tuple(each.sessions()[0]["labels"] for each in (store, opened.store))
 
 
-@pytest.mark.parametrize("problem", ["unwritable", "full", "damaged"])
+@pytest.mark.parametrize("problem", ["unwritable", "full", "nearly full", "damaged"])
 def test_a_backup_that_cannot_be_made_is_said_until_one_is(tmp_path, monkeypatch, caplog, problem):
     """If the folder is unwritable, the disk is full, or rows are damaged, the log and `failure` say why there is no
     backup, none is left in part, and the next try, an hour later, succeeds."""
-    path, folder, add = tmp_path / "studio.db", tmp_path / "studio.backups", backups._add
+    path, folder = tmp_path / "studio.db", tmp_path / "studio.backups"
     store, _ = labelled(path)
     rows = next(store.folder.glob("*/values.npy"))
     before = rows.read_bytes()
@@ -151,13 +151,15 @@ def test_a_backup_that_cannot_be_made_is_said_until_one_is(tmp_path, monkeypatch
         folder.write_text("a file in its place")
     elif problem == "full":
         monkeypatch.setattr(backups, "_add", full)
+    elif problem == "nearly full":
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=2 * path.stat().st_size))
     else:
         change_byte(rows, -1, 0x7F)
     tries = []
 
     def mended(seconds):
         tries.append((seconds, sorted(folder.glob("*")), backups.failure(store)))
-        monkeypatch.setattr(backups, "_add", add)
+        monkeypatch.undo()
         if problem == "damaged":
             rows.write_bytes(before)
         if folder.is_file():

@@ -8,7 +8,9 @@ from contextlib import closing
 import pytest
 
 from oal_engine.datasets import Dataset, feeds
+from oal_engine.sessions.backups import check
 from oal_engine.store import Store, digests
+from tests.harness.backups import change_byte
 
 CHANCE = random.Random(0)
 
@@ -67,3 +69,22 @@ def test_a_changed_value_is_found(grown, table, column):
     assert {row[0]: [table]} == found
     with pytest.raises(ValueError, match=rf"is damaged: its rows in {table} are not those that were stored"):
         Dataset(grown, row[0]).check()
+
+
+def test_a_changed_bit_of_the_file_is_found(frozen):
+    """Whichever bit of an id, a text or a kept column is changed in the file of a database, `check` finds it."""
+    Store(frozen).close()
+    with closing(sqlite3.connect(frozen, isolation_level=None)) as connection:
+        connection.execute("VACUUM")  # nothing in the file but what is stored
+        contents = connection.execute("SELECT id || text FROM items UNION SELECT cells FROM details").fetchall()
+    whole = frozen.read_bytes()
+    places = [
+        (at, len(part)) for (content,) in contents if content and (at := whole.find(part := content.encode())) > 0
+    ]
+    assert len(places) > 100
+    for start, length in CHANCE.choices(places, k=40):
+        at = start + CHANCE.randrange(length)
+        change_byte(frozen, at, whole[at] ^ 1 << CHANCE.randrange(8))
+        with closing(Store(frozen, read_only=True)) as store:
+            assert any(finding.problem and finding.part != "session" for finding in check(store))
+        change_byte(frozen, at, whole[at])

@@ -241,24 +241,22 @@ def _prior(values: object, features: int) -> Prior:
 
 
 def _match(store: Store, wanted: Row, among: Collection[int] | None) -> int:
-    """Return the id of the local data set that a published session ran over. Import it first if it is a demo.
+    """Return the id of the local data set that a published session ran over, once its rows are checked.
 
     wanted: data set as described in the file's header. among: ids of the data sets to choose from (None: all).
     """
     items, present = wanted["items"], [row for row in store.datasets() if among is None or row["id"] in among]
-    demos = {each.name: which for which, each in demo.DEMOS.items()}
-    if wanted["name"] in demos and not store.has_dataset(wanted["name"]):
-        present.append(store.dataset(demo.dataset(store, demos[wanted["name"]])))
     problem = "it is not here"
     for row in present:
         if row["name"] == wanted["name"]:
             problem = f"the data set {row['name']} here has {'fewer items' if row['items'] < items else 'other rows'}"
     for row in present:
         if row["features"] == wanted["features"] and row["items"] >= items:
-            own = fingerprint(Dataset(store, row["id"], items))
+            own = fingerprint(dataset := Dataset(store, row["id"], items))
             wrong = [key for key in MEANING if key in wanted and own[key] != wanted[key]]
             if not wrong:
-                return int(row["id"])
+                Dataset(store, dataset.id).check()
+                return dataset.id
             if "rows" not in wrong:
                 problem = f"the data set {row['name']} here has the same rows but other {MEANING[wrong[0]]}"
     raise JsonLinesError(
@@ -280,14 +278,17 @@ def adopt(store: Store, file: IO[str] | IO[bytes], owner: str = "", among: Colle
     _check_questions(history.questions, items, allowed)
     _check_events(history, items, allowed)
     _check_parts(history, settings["questions"] or (), settings["audited"] is not None)
+    wanted, demos = head["dataset"], {each.name: which for which, each in demo.DEMOS.items()}
+    is_missing_demo = wanted["name"] in demos and not store.has_dataset(wanted["name"])
+    dataset = None if is_missing_demo else _match(store, wanted, among)  # before the lock, as hashing takes long
     try:
         with store.transaction():
-            dataset = _match(store, head["dataset"], among)
+            dataset = dataset or _match(store, wanted, {demo.dataset(store, demos[wanted["name"]])})
             if any(store.event(row["id"]) for row in history.events if row["id"]):
                 raise JsonLinesError("this session is here already; if it was removed, its owner can restore it.")
             session = _create(store, dataset, settings, owner)
             store.put_history(session, history)
-            if not (report := look_back.verify(store, session)).verified:
+            if not (report := look_back.Trace(store, session).report).verified:
                 raise JsonLinesError(f"its session cannot be reproduced. {report}")
     except ConflictError:
         raise JsonLinesError("the file names a question, a number or an event twice.") from None
