@@ -16,9 +16,11 @@ CHANCE = random.Random(0)
 
 
 def flipped(value):
-    """Return a value with one bit changed."""
+    """Return a value with one bit changed; for an empty text, one with a letter."""
     if isinstance(value, int):
         return value ^ 1
+    if not value:
+        return "a"
     content = bytearray(value if isinstance(value, bytes) else value.encode("latin-1", "replace"))
     content[CHANCE.randrange(len(content))] ^= 1
     return bytes(content) if isinstance(value, bytes) else content.decode("latin-1")
@@ -48,7 +50,7 @@ def test_digests_follow_what_is_migrated_and_appended(grown):
     """After a migration and several appends, with duplicates, near-duplicates, new ids and joined batches, every data
     set has the digests of its rows."""
     assert grown.copies(grown.dataset("similar")["id"]) > 1
-    assert 3 > len(grown.batches(grown.dataset("words")["id"]))
+    assert 3 == len(grown.batches(grown.dataset("words")["id"]))
     assert {} == {row["name"]: tables for row in grown.datasets() if (tables := grown.damaged_tables(row["id"]))}
 
 
@@ -60,14 +62,13 @@ def test_a_changed_value_is_found(grown, table, column):
     key = "id" if table == "datasets" else "dataset"
     with closing(sqlite3.connect(grown.path, isolation_level=None)) as connection:
         columns = f"{key}, {digests.COLUMNS[table]}"
-        rows = connection.execute(f"SELECT {columns} FROM {table} WHERE {column} IS NOT NULL").fetchall()
-        row = CHANCE.choice([row for row in rows if row[1 + digests.COLUMNS[table].split(", ").index(column)] != ""])
-        old = row[1 + digests.COLUMNS[table].split(", ").index(column)]
+        row = CHANCE.choice(connection.execute(f"SELECT {columns} FROM {table} WHERE {column} IS NOT NULL").fetchall())
+        old = row[columns.split(", ").index(column)]
         where = " AND ".join(f"{name} IS ?" for name in columns.split(", "))
         connection.execute(f"UPDATE OR REPLACE {table} SET {column} = ? WHERE {where}", [flipped(old), *row])
     found = {each["id"]: tables for each in grown.datasets() if (tables := grown.damaged_tables(each["id"]))}
     assert {row[0]: [table]} == found
-    with pytest.raises(ValueError, match=rf"is damaged: its rows in {table} are not those that were stored"):
+    with pytest.raises(ValueError, match=rf"its rows in {table} are not those that were stored|cannot be read"):
         Dataset(grown, row[0]).check()
 
 
