@@ -110,7 +110,7 @@ def _sound_rows(store: Store, copied: Store, row: Row) -> dict[Path, int]:
 
 
 class _Hashed:
-    """An open file that computes the SHA-256 of what is read from it."""
+    """An open file that computes the SHA-256 of all bytes read from it."""
 
     def __init__(self, file: IO[bytes]):
         self._file, self.digest = file, hashlib.sha256()
@@ -320,7 +320,7 @@ def _unpack(path: Path, folder: Path) -> dict[str, str]:
 
 
 def _check_sums(path: Path, sums: dict[str, str], folder: Path) -> None:
-    """Raise BackupError if the members of an unpacked backup are not those that were written. Backups of 0.3.0, whose
+    """Raise BackupError if a member of an unpacked backup has changed since it was written. Backups of 0.3.0, whose
     databases have schema 0, have no list of digests. sums: the SHA-256 of each member."""
     if sums.pop(SUMS, None) is None:
         with (folder / DATABASE).open("rb") as file:
@@ -332,7 +332,7 @@ def _check_sums(path: Path, sums: dict[str, str], folder: Path) -> None:
     listed = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
     wrong = [name for name in listed | sums if listed.get(name) != sums.get(name)]
     if wrong:
-        raise BackupError(f"{path} is damaged: {wrong[0][:80]} is not what was written.")
+        raise BackupError(f"{path} is damaged: {wrong[0][:80]} has changed since it was written.")
 
 
 def _write(source: IO[bytes], new: Path) -> str:

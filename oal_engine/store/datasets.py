@@ -92,7 +92,7 @@ class DataSets(Tables):
             return digests.of_table(cast(sqlite3.Connection, self._own), table, dataset)
 
     def damaged_tables(self, dataset: int) -> list[str]:
-        """Return the tables in which the rows of a data set are not those that were written."""
+        """Return the tables in which rows of a data set have changed since they were stored."""
         with self.snapshot():
             stored, nothing = self._stored_digests(dataset), digests.as_text(0)
             return [

@@ -141,7 +141,7 @@ def test_answers_do_not_wait_for_a_backup(path, opened, monkeypatch):
 
 @pytest.mark.parametrize("problem", ["unwritable", "full", "nearly full", "damaged"])
 def test_a_backup_that_cannot_be_made_is_said_until_one_is(tmp_path, monkeypatch, caplog, problem):
-    """If the folder is unwritable, the disk is (nearly) full, or rows are damaged, the log and `failure` say why there is no
+    """If the folder is unwritable, the disk is full, or rows are damaged, the log and `failure` say why there is no
     backup, none is left in part, and the next try, an hour later, succeeds."""
     path, folder = tmp_path / "studio.db", tmp_path / "studio.backups"
     store, _ = labelled(path)
