@@ -206,7 +206,7 @@ class Dataset:
                 raise ValueError(f"they must have {self.record['features']:,} columns. Got {self._rows.columns:,}")
         if tables := self.store.damaged_tables(self.id):
             raise reading.DataError(
-                f"the data set {self.name} is damaged: its rows in {', '.join(tables)} have changed since they were stored."
+                f"the data set {self.name} is damaged: {', '.join(tables)} changed since they were stored."
             )
 
     @property

@@ -68,7 +68,7 @@ def test_a_changed_value_is_found(grown, table, column):
         connection.execute(f"UPDATE OR REPLACE {table} SET {column} = ? WHERE {where}", [flipped(old), *row])
     found = {each["id"]: tables for each in grown.datasets() if (tables := grown.damaged_tables(each["id"]))}
     assert {row[0]: [table]} == found
-    with pytest.raises(ValueError, match=rf"its rows in {table} have changed since they were stored|cannot be read"):
+    with pytest.raises(ValueError, match=rf"is damaged: {table} changed since they were stored|cannot be read"):
         Dataset(grown, row[0]).check()
 
 
