@@ -286,9 +286,9 @@ class DataSets(Tables):
         """Store the texts that are not near-duplicates of an earlier text: (position, number of distinct words, bit set
         of the words, number of near-duplicates, first words)."""
         rows, begins = list[tuple[int, int, bytes, int]](), list[tuple[int, int]]()
-        for *row, beginning in firsts:
-            rows.append(tuple(row))
-            begins += [(word, row[0]) for word in beginning]
+        for item, size, bits, copies, beginning in firsts:
+            rows.append((item, size, bits, copies))
+            begins += [(word, item) for word in beginning]
         if rows:
             self._put_rows(dataset, "firsts", rows)
             self._put_rows(dataset, "beginnings", sorted(begins))  # in order: faster
