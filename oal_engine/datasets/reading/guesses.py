@@ -407,7 +407,7 @@ def _guess_texts(
 ) -> tuple[str, ...]:
     """Guess the text columns: title and abstract, else the first one named like a text, else the longest column of
     prose. Of a pair such as text1 and text2 both are taken. letters: {column of words: number of its letters}. short:
-    categories and codes, which are no texts beside prose, whatever their names."""
+    columns of categories or codes, which are texts only in a table without prose."""
     prose = [column for column in prose if column in letters and column not in constant]
     if prose:
         letters = {column: count for column, count in letters.items() if column not in short}
