@@ -167,14 +167,17 @@ def guess_columns(words: Words, numeric: Collection[str], named: Mapping[str, An
     id = named.get("id", None if id in used else id)
     free = {column: letters[column] for column in letters if column not in used}
     constant = {column for column in free if not _varies(words[column])}
-    short = {column for column in free if column in coded or _are_codes(words[column])} - {*prose}
-    texts = named.get("text", () if "features" in named else _guess_texts(free, prose, constant, short))
+    if {*prose} & free.keys() - constant:  # next to prose, categories and codes are not texts, whatever their names
+        codes = (column for column in free if all(map(CODE.fullmatch, filter(None, words[column]))))
+        short = {*coded, *codes} - {*prose}
+        free = {column: count for column, count in free.items() if column not in short}
+    texts = named.get("text", () if "features" in named else _guess_texts(free, prose, constant))
     rest = [column for column in words if column not in (id, *texts)]
     label = named["label"] if "label" in named else _guess_label(words, rest, letters, has_texts=bool(texts))
     rest = [column for column in rest if column != label]
     features = tuple(column for column in rest if column in numeric or (column in coded and not _is_called_id(column)))
     if not (texts or features or "features" in named) and rest:  # a constant column is a text only if there is no other
-        texts = (max(rest, key=lambda column: (_varies(words[column]), not _are_days(words[column]), letters[column])),)
+        texts = (max(rest, key=lambda each: (_varies(words[each]), not are_dates(words[each]), letters[each])),)
     roles = {"text": texts, "label": label, "id": id, "features": None if texts else features}
     return Columns(**roles | dict(named), guessed=tuple(role for role in roles if roles[role] and role not in named))
 
@@ -196,28 +199,14 @@ def _varies(cells: Sequence[str]) -> bool:
     return len(cells) < 2 or len({*cells}) > 1
 
 
-def _are_days(cells: Sequence[str]) -> bool:
-    """Tell whether cells are dates or times; some may be blank."""
-    filled = [cell for cell in cells if cell.strip()]
-    return bool(filled) and are_dates(filled)
-
-
-def _are_codes(cells: Sequence[str]) -> bool:
-    """Tell whether cells are codes or names of files, such as doc_12.txt; some may be blank."""
-    return any(cells) and all(CODE.fullmatch(cell) for cell in cells if cell)
-
-
 def _prose_columns(words: Words, coded: Collection[str]) -> list[str]:
     """Return the columns with several words in most cells, except categories of short phrases."""
     prose = []
     for column, cells in ((column, [*map(text_of, cells)]) for column, cells in words.items()):
         lengths = [len(cell.split()) for cell in cells]
         mostly_several = sum(" " in cell.strip() for cell in cells) > len(cells) / 2
-        if (
-            mostly_several
-            and not _are_days(cells)
-            and (column not in coded or sum(lengths) > PHRASE_WORDS * len(cells))
-        ):
+        are_phrases = column in coded and sum(lengths) <= PHRASE_WORDS * len(cells)
+        if mostly_several and not are_phrases and not are_dates(filter(None, cells)):
             prose.append(column)
     return prose
 
@@ -259,21 +248,16 @@ def _label_candidates(words: Words, columns: Columns) -> tuple[str, ...]:
     ]
     if not columns.text:
         return tuple(pairs) if 2 * len(pairs) < len(rest) else ()
-    few = [
-        column
+    few = {
+        column: kinds
         for column, kinds in rest.items()
-        if _has_few_words(words[column])
-        and 0 < len(kinds) <= (MOST_RATINGS if all(map(is_number, kinds)) else MAX_WORDS)
-        and len({*map(plain, words[column])}) > 1
-    ]
-    worded = [column for column in few if kind_of_name(column) != "other" and not any(map(is_number, rest[column]))]
-    ratings = [
-        column
-        for column in few
-        if kind_of_name(column) == "label"
-        or (len(rest[column]) > 1 and (unnamed or len(rest) == 1 or RATINGS.fullmatch(_plain_name(column))))
-        or (len(rest[column]) > 1 and (worded == [column] or is_made(column)))
-    ]
+        if _has_few_words(words[column]) and len({*map(plain, words[column])}) > 1
+        if 0 < len(kinds) <= (MOST_RATINGS if all(map(is_number, kinds)) else MAX_WORDS)
+    }
+    worded = [each for each, kinds in few.items() if kind_of_name(each) != "other" and not any(map(is_number, kinds))]
+    likely = {*rest} if unnamed or len(rest) == 1 else {*worded} if len(worded) == 1 else set()
+    likely |= {column for column in few if RATINGS.fullmatch(_plain_name(column)) or is_made(column)}
+    ratings = [x for x, kinds in few.items() if kind_of_name(x) == "label" or (x in likely and len(kinds) > 1)]
     scores = [column for column in rest if (len(rest) == 1 or is_made(column)) and are_scores(words[column])]
     files = [SOURCE] if SOURCE in words and _are_files_of_classes(words[SOURCE]) else []
     return (*(column for column in rest if column in (*pairs, *ratings, *scores)), *files)
@@ -402,20 +386,15 @@ def _plain_name(column: str) -> str:
     return column.strip().casefold().rpartition(".")[2]
 
 
-def _guess_texts(
-    letters: Mapping[str, int], prose: list[str], constant: Collection[str], short: Collection[str]
-) -> tuple[str, ...]:
+def _guess_texts(letters: Mapping[str, int], prose: list[str], constant: Collection[str]) -> tuple[str, ...]:
     """Guess the text columns: title and abstract, else the first one named like a text, else the longest column of
-    prose. Of a pair such as text1 and text2 both are taken. letters: {column of words: number of its letters}. short:
-    columns of categories or codes, which are texts only in a table without prose."""
-    prose = [column for column in prose if column in letters and column not in constant]
-    if prose:
-        letters = {column: count for column, count in letters.items() if column not in short}
+    prose. Of a pair such as text1 and text2 both are taken. letters: {column of words: number of its letters}."""
     by_name = {_plain_name(column).replace("_", " "): column for column in letters}
     title, abstract = (next((by_name[name] for name in by_name if name in names), "") for names in (TITLES, ABSTRACTS))
     if title and abstract and not {title, abstract} <= {*constant}:
         return title, abstract
     called = [column for column in letters if re.fullmatch(TEXT_NAMES, _plain_name(column))]
+    prose = [column for column in prose if column in letters and column not in constant]
     prose.sort(key=letters.__getitem__, reverse=True)
     texts = sorted([*called, *prose], key=lambda column: column in constant)[:1]
     second = next(
