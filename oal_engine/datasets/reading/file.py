@@ -247,6 +247,8 @@ def _read(
 ) -> Items:
     """Read the items of a file as `read` does, without the columns `many`, which have too many words for a category."""
     with parse(path, opening, progress, limit) as (source, reader, parsed, words):
+        if columns is None and parsed.doubts:
+            raise DataError(parsed.doubts[0].question)
         parsed = parsed._replace(rows=islice(parsed.rows, limit))
         numeric = numeric_columns(words)
         wanted = columns or guess_columns(words, numeric)
