@@ -297,9 +297,9 @@ def labeled_items(session: Session, progress: Callable[[int, int], None] | None 
 
     labels = sum(entry.label not in (None, SKIP) for entry in session.log) + len(session.known_labels)
     described, further = f"{settings.algorithm}, {labels} labels", (*cells.tagged, *cells.details)
-    made = watched(items(), size, cells.lot, progress) if progress else items()
+    rows = watched(items(), size, cells.lot, progress) if progress else items()
     words = _words(session)
-    return LabeledItems(settings.name, described, settings.names, words, cells.contents, further, made, size), sentence
+    return LabeledItems(settings.name, described, settings.names, words, cells.contents, further, rows, size), sentence
 
 
 def _predictions(session: Session) -> tuple[Iterator[tuple[Any, Any, Any]], str]:
