@@ -6,6 +6,7 @@ prefixed with an apostrophe to prevent CSV injection. In csv-guarded the name of
 an import knows such a table. The import removes the apostrophes.
 """
 
+import csv
 import gzip
 import io
 import json
@@ -20,18 +21,12 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeAlias, TypeVar, cast
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar, cast
 
 if TYPE_CHECKING:
     import pandas
-    import pyarrow as pa
 
 T = TypeVar("T")
-Cells: TypeAlias = "Sequence[Any] | np.ndarray | pa.Array"
-Part: TypeAlias = tuple[Cells, ...]  # a block of rows, column by column
-Parts: TypeAlias = Iterator[Part]
 
 BLOCK_ROWS, BLOCK_NUMBERS = 2000, 2**20  # most rows, and most numbers, in memory at a time
 GUARD = "'"
@@ -57,43 +52,19 @@ SKIPPED, SCORE = "skipped", "score: "  # the class of an item without a label; t
 
 
 class OutputTable(NamedTuple):
-    """A table to be written: columns {name: int, float or str}, rows in blocks, and number of rows (None: unknown)."""
+    """A table to be written: columns {name: int, float or str}, rows, number of rows (None: unknown), and number of
+    rows that are written at a time."""
 
     columns: dict[str, type]
-    parts: Iterable[Part]
+    rows: Iterable[tuple[Any, ...]]
     total: int | None = None
-
-    @classmethod
-    def of_rows(
-        cls,
-        columns: dict[str, type],
-        rows: Iterable[tuple[Any, ...]],
-        total: int | None = None,
-        block_rows: int = BLOCK_ROWS,
-    ) -> "OutputTable":
-        """Build a table from rows given as tuples."""
-        left = iter(rows)
-        blocks = iter(lambda: list(islice(left, block_rows)), [])
-        return cls(columns, (tuple(zip(*block)) for block in blocks), total)
-
-    def watched(self, progress: Callable[[int, int], None] | None) -> "OutputTable":
-        """Return a copy of the table that calls `progress` with (rows done, total) after each block if `total` is
-        known."""
-
-        def parts() -> Parts:
-            done = 0
-            for part in self.parts:
-                yield part
-                done += len(part[0])
-                if progress and self.total:
-                    progress(done, self.total)
-
-        return self._replace(parts=parts())
+    block_rows: int = BLOCK_ROWS
 
     @property
-    def rows(self) -> Iterator[tuple[Any, ...]]:
-        """The rows as tuples, one by one."""
-        return (row for part in self.parts for row in _rows(part))
+    def blocks(self) -> Iterator[list[tuple[Any, ...]]]:
+        """The rows, block by block."""
+        left = iter(self.rows)
+        return iter(lambda: [*islice(left, self.block_rows)], [])
 
     @property
     def frame(self) -> "pandas.DataFrame":
@@ -105,8 +76,17 @@ class OutputTable(NamedTuple):
         return frame.astype({name: kinds[kind] for name, kind in self.columns.items()})
 
 
-def _rows(part: Part) -> Iterator[tuple[Any, ...]]:
-    return zip(*(cells if isinstance(cells, Sequence) else cells.tolist() for cells in part))
+def watched(rows: Iterable[T], total: int, block_rows: int, progress: Callable[[int, int], None]) -> Iterator[T]:
+    """Yield rows, and call `progress` with (rows done, total) after each block."""
+    for number, row in enumerate(rows, 1):
+        yield row
+        if number % block_rows == 0 or number == total:
+            progress(number, total)
+
+
+def rows_of(*columns: Any) -> Iterator[tuple[Any, ...]]:
+    """Turn columns, which are sequences or arrays, into rows."""
+    return zip(*(column.tolist() if hasattr(column, "tolist") else column for column in columns))
 
 
 def blocks(n_rows: int, block_rows: int = BLOCK_ROWS) -> Iterator[range]:
@@ -166,19 +146,18 @@ def numbers_of(columns: Sequence[str]) -> tuple[str, ...] | None:
 
 
 def _csv(table: OutputTable, file: BinaryIO, delimiter: str = ",") -> None:
-    import pyarrow as pa
-
-    file.write(_lines([pa.array([name]) for name in table.columns], delimiter))
-    for part in table.parts:
-        file.write(_lines(_arrays(table, part), delimiter))
-        file.flush()
+    with text(file) as words:
+        lines = csv.writer(words, delimiter=delimiter)
+        lines.writerow(table.columns)
+        for block in table.blocks:
+            lines.writerows(block)
+            words.flush()
 
 
 def _guarded_csv(table: OutputTable, file: BinaryIO) -> None:
     first, *others = map(guarded, table.columns)
     columns = dict(zip([GUARD + first, *others], table.columns.values()))
-    rows = (tuple(map(guarded, row)) for row in table.rows)
-    _csv(OutputTable.of_rows(columns, rows, block_rows=block_rows(len(columns))), file)
+    _csv(table._replace(columns=columns, rows=(tuple(map(guarded, row)) for row in table.rows)), file)
 
 
 def _packed_csv(table: OutputTable, file: BinaryIO) -> None:
@@ -186,47 +165,10 @@ def _packed_csv(table: OutputTable, file: BinaryIO) -> None:
         _csv(table, cast(BinaryIO, packed))
 
 
-def _lines(columns: "list[pa.Array]", delimiter: str) -> "pa.Buffer":
-    """Join columns of cells into lines of CSV."""
-    from pyarrow import compute
-
-    words = (_words(cells, delimiter) for cells in columns)
-    lines = compute.binary_join_element_wise(*words, delimiter, null_handling="replace")
-    return compute.binary_join_element_wise(lines, "", "\r\n").buffers()[2]
-
-
-def _words(cells: "pa.Array", delimiter: str) -> "pa.Array":
-    """Format the cells of a column for CSV: text is put in quotes if needed."""
-    import pyarrow as pa
-    from pyarrow import compute
-
-    if not pa.types.is_string(cells.type):
-        return _numbers(cells)
-    quoted = f'[{delimiter}"\\r\\n]'  # characters that need quotes
-    if not compute.any(compute.match_substring_regex(cells, quoted)).as_py():
-        return cells
-    cells = compute.replace_substring(cells, '"', '""')
-    return compute.replace_substring_regex(cells, f"(?s)^.*{quoted}.*$", r'"\0"')
-
-
-def _numbers(cells: "pa.Array") -> "pa.Array":
-    """Format numbers as Python does."""
-    import pyarrow as pa
-    from pyarrow import compute
-
-    words = cells.cast(pa.string())
-    if not pa.types.is_floating(cells.type):
-        return words
-    values = cells.to_numpy(zero_copy_only=False)
-    size = np.abs(values)
-    others = (size < 1e-4) | (size >= 1e10) | (values == np.floor(values))  # Arrow formats these differently
-    return compute.replace_with_mask(words, others, pa.array(map(repr, values[others].tolist()), words.type))
-
-
 def _jsonl(table: OutputTable, file: BinaryIO) -> None:
     with text(file) as words:
-        for part in table.parts:
-            rows = (dict(zip(table.columns, row)) for row in _rows(part))
+        for block in table.blocks:
+            rows = (dict(zip(table.columns, row)) for row in block)
             words.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
             words.flush()
 
@@ -246,10 +188,12 @@ def parquet(table: OutputTable, file: BinaryIO, metadata: dict[str, str] | None 
     import pyarrow as pa
     from pyarrow.parquet import ParquetWriter
 
-    schema = pa.schema([(name, _types()[kind]) for name, kind in table.columns.items()], metadata)
+    types = {int: pa.int64(), float: pa.float64(), str: pa.string()}
+    schema = pa.schema([(name, types[kind]) for name, kind in table.columns.items()], metadata)
     with ParquetWriter(file, schema) as writer:
-        for part in table.parts:
-            writer.write_batch(pa.record_batch(_arrays(table, part), schema))
+        for block in table.blocks:
+            arrays = [pa.array(cells, kind) for cells, kind in zip(zip(*block), schema.types)]
+            writer.write_batch(pa.record_batch(arrays, schema))
 
 
 def _workbook(table: OutputTable, file: BinaryIO) -> None:
@@ -293,18 +237,6 @@ def unescaped(cell: str) -> str:
     return ESCAPED.sub(lambda match: chr(int(match[1], 16)), cell) if "_x" in cell else cell
 
 
-def _arrays(table: OutputTable, part: Part) -> "list[pa.Array]":
-    import pyarrow as pa
-
-    return [pa.array(cells, _types()[kind]) for cells, kind in zip(part, table.columns.values())]
-
-
-def _types() -> "dict[type, pa.DataType]":
-    import pyarrow as pa
-
-    return {int: pa.int64(), float: pa.float64(), str: pa.string()}
-
-
 class Format(NamedTuple):
     """A file format. suffixes: suffixes of its files; a new file gets the first. write: function that writes the
     content to an open file. purpose: name and use of the format. is_binary: whether a terminal cannot show the file.
@@ -330,8 +262,11 @@ FORMATS = {
 
 
 def write(table: OutputTable, kind: str, file: BinaryIO, progress: Callable[[int, int], None] | None = None) -> None:
-    """Write a table to an open binary file in one of FORMATS. progress: as in `watched`."""
-    FORMATS[kind].write(table.watched(progress), file)
+    """Write a table to an open binary file in one of FORMATS. progress: called with (rows done, total) after each block
+    if `total` is known."""
+    if progress and table.total:
+        table = table._replace(rows=watched(table.rows, table.total, table.block_rows, progress))
+    FORMATS[kind].write(table, file)
 
 
 @contextmanager

@@ -9,11 +9,12 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from html import escape
+from operator import itemgetter
 from tempfile import TemporaryFile
 from typing import Any, BinaryIO, NamedTuple
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
-from .tables import LABELED, TEXT, TITLE_AND_ABSTRACT, Format, OutputTable, parquet
+from .tables import LABEL, LABELED, PREDICTED, TEXT, TITLE_AND_ABSTRACT, Format, OutputTable, parquet
 from .tables import text as text_file
 
 UNIX_EPOCH_OF_ZIP = (1980, 1, 1, 0, 0, 0)  # time of files in an archive, so that the same session gives the same bytes
@@ -31,21 +32,13 @@ DATA_FILE = "data/train-00000-of-00001.parquet"
 class LabeledItem(NamedTuple):
     """An item of a session.
 
-    contents, details: cells in the columns that `LabeledItems` names. label, predicted: class numbers, or None. score:
-    margin of the prediction. confidence: probability that the prediction is right, or None if unknown.
-    asking_probability: None for an item that was not asked.
+    cells: {name of column: cell} of its row in the table of all items, with class numbers as label and prediction.
+    confidence: probability that the prediction is right, or None if unknown.
     """
 
-    id: str
-    contents: tuple[Any, ...]
-    label: int | None
-    predicted: int | None
-    score: float | None
+    cells: dict[str, Any]
     confidence: float | None
-    origin: str
-    asking_probability: float | None
     was_skipped: bool
-    details: tuple[str | None, ...]
 
 
 class LabeledItems(NamedTuple):
@@ -82,11 +75,15 @@ class LabeledItems(NamedTuple):
 
     def details_of(self, item: LabeledItem) -> dict[str, str]:
         """Return the item's non-empty cells in the columns `details`: {column: cell}."""
-        return {name: word for name, word in zip(self.details, item.details) if word}
+        return {name: word for name in self.details if (word := item.cells[name])}
+
+    def contents_of(self, item: LabeledItem) -> list[str]:
+        """Return the text of an item: [text], or [title, abstract]."""
+        return [item.cells[name] for name in self.contents]
 
     def name(self, label: int | None) -> str | None:
         """Return the name of a class."""
-        return None if label is None else self.names[label]
+        return self.names.get(label or 0)
 
     def table(self, words: Mapping[int, str] | Mapping[int, int]) -> OutputTable:
         """Return the items as a table. words: {class number: word or number to write}."""
@@ -94,23 +91,15 @@ class LabeledItems(NamedTuple):
         label, predicted, score, origin, asking_probability = LABELED
         columns = {"id": str, **self.contents, label: kind, predicted: kind, score: float, origin: str}
         columns |= {asking_probability: float, **dict.fromkeys(self.details, str)}
-        rows = (
-            (
-                item.id, *item.contents, _of(words, item.label), _of(words, item.predicted), item.score, item.origin,
-                item.asking_probability, *item.details,
-            )
-            for item in self.items
-        )  # fmt: skip
-        return OutputTable.of_rows(columns, rows, self.total)
+        in_words = (
+            item.cells | {name: words.get(item.cells[name] or 0) for name in (label, predicted)} for item in self.items
+        )
+        return OutputTable(columns, map(itemgetter(*columns), in_words), self.total)
 
 
-def _of(words: Mapping[int, Any], label: int | None) -> Any:
-    return None if label is None else words[label]
-
-
-def _joined(item: LabeledItem) -> str:
+def _joined(items: LabeledItems, item: LabeledItem) -> str:
     """Return the text of an item, with its title on a line of its own."""
-    return "\n".join(filter(None, item.contents))
+    return "\n".join(filter(None, items.contents_of(item)))
 
 
 def _filled(**cells: Any) -> dict[str, Any]:
@@ -134,27 +123,27 @@ def _ris(items: LabeledItems, file: BinaryIO) -> None:
 
 def _reference(items: LabeledItems, item: LabeledItem) -> Iterator[tuple[str, str]]:
     """Yield (tag, value) for each line of a reference in RIS."""
-    details = items.details_of(item)
-    title, *rest = item.contents if len(items.contents) > 1 else (details.get("title", ""), *item.contents)
+    details, cells, contents = items.details_of(item), item.cells, items.contents_of(item)
+    title, *rest = contents if len(contents) > 1 else (details.get("title", ""), *contents)
     yield "TY", "JOUR" if "journal" in details else "GEN"
     yield "TI", title
     yield "AB", " ".join(filter(None, rest))
-    yield "AN", item.id
+    yield "AN", cells["id"]
     for name, word in details.items():
         column = name.casefold()
         tag = RIS_TAGS.get(column, "")
         separator = SEPARATORS.get(column, SEPARATORS.get(tag))
         parts = word.split(separator) if separator else [word]
         yield from ((tag, part) for part in parts if tag and not part.startswith(f"{OWN} "))
-    label = items.name(item.label)
+    label = items.name(cells[LABEL])
     if label is not None:
         yield "KW", f"{OWN} {FIELD}: {label}"
     if label is None or items.has_two:
-        decision = "not_seen" if label is None else "relevant" if item.label == 1 else "irrelevant"
+        decision = "not_seen" if label is None else "relevant" if cells[LABEL] == 1 else "irrelevant"
         yield "N1", f"ASReview_{decision}"
     facts = _filled(
-        predicted=items.name(item.predicted), score=item.score, origin=item.origin,
-        asking_probability=item.asking_probability,
+        predicted=items.name(cells[PREDICTED]), score=cells["score"], origin=cells["origin"],
+        asking_probability=cells["asking_probability"],
     )  # fmt: skip
     yield from (("N1", f"{OWN} {name}: {value}") for name, value in facts.items())
 
@@ -185,15 +174,15 @@ def _labeling_config(items: LabeledItems) -> str:
 
 def _task(items: LabeledItems, item: LabeledItem) -> dict[str, Any]:
     """Return an item as a task of Label Studio. A skipped item has a canceled annotation."""
-    facts = {"asking_probability": item.asking_probability, "origin": item.origin}
-    details = items.details_of(item)
-    task: dict[str, Any] = {"data": {"id": item.id, "text": _joined(item)} | facts | details}
+    facts = {name: item.cells[name] for name in ("id", "asking_probability", "origin")}
+    label, predicted = item.cells[LABEL], item.cells[PREDICTED]
+    task: dict[str, Any] = {"data": {"id": facts["id"], "text": _joined(items, item)} | facts | items.details_of(item)}
     task["annotations"] = []
-    if item.label or item.was_skipped:
-        result = _choice(items.name(item.label))
-        task["annotations"] = [{"result": result, "was_cancelled": item.label is None, "ground_truth": False}]
-    if item.predicted is not None:
-        prediction = {"model_version": items.model, "result": _choice(items.name(item.predicted))}
+    if label or item.was_skipped:
+        result = _choice(items.name(label))
+        task["annotations"] = [{"result": result, "was_cancelled": label is None, "ground_truth": False}]
+    if predicted is not None:
+        prediction = {"model_version": items.model, "result": _choice(items.name(predicted))}
         task["predictions"] = [prediction | _filled(score=item.confidence)]
     return task
 
@@ -214,14 +203,15 @@ def _prodigy(items: LabeledItems, file: BinaryIO) -> None:
 def _example(items: LabeledItems, item: LabeledItem, options: list[dict[str, str]]) -> dict[str, Any]:
     """Return an item as an example for Prodigy. Without a label its answer is `ignore`, because Prodigy would take any
     other answer for a label."""
-    details = items.details_of(item)
-    meta: dict[str, Any] = {"id": item.id, "asking_probability": item.asking_probability, "origin": item.origin}
-    meta |= _filled(predicted=items.name(item.predicted), score=item.confidence)
-    example: dict[str, Any] = {"text": _joined(item), "meta": meta | {"details": details} if details else meta}
+    details, label = items.details_of(item), item.cells[LABEL]
+    meta: dict[str, Any] = {name: item.cells[name] for name in ("id", "asking_probability", "origin")}
+    meta |= _filled(predicted=items.name(item.cells[PREDICTED]), score=item.confidence)
+    meta |= {"details": details} if details else {}
+    example: dict[str, Any] = {"text": _joined(items, item), "meta": meta}
     if items.has_two:
-        answer = "ignore" if item.label is None else "accept" if item.label == 1 else "reject"
+        answer = "ignore" if label is None else "accept" if label == 1 else "reject"
         return example | {"label": items.names[1], "answer": answer}
-    chosen = [] if item.label is None else [items.names[item.label]]
+    chosen = [] if label is None else [items.names[label]]
     return example | {"options": options, "accept": chosen, "answer": "accept" if chosen else "ignore"}
 
 
@@ -242,7 +232,7 @@ def _hugging_face(items: LabeledItems, file: BinaryIO) -> None:
         with new_file(archive, DATA_FILE) as member:
             shutil.copyfileobj(data, member)
         with new_file(archive, "README.md") as card:
-            card.write(_card(items, table.columns, names, size).encode())
+            card.write(_card(items, features, names, size).encode())
 
 
 def _feature(column: str, kind: type, names: list[str]) -> dict[str, Any]:
@@ -251,14 +241,12 @@ def _feature(column: str, kind: type, names: list[str]) -> dict[str, Any]:
     return {"dtype": {int: "int64", float: "float64", str: "string"}[kind], "_type": "Value"}
 
 
-def _card(items: LabeledItems, columns: dict[str, type], names: list[str], size: int) -> str:
+def _card(items: LabeledItems, features: dict[str, dict[str, Any]], names: list[str], size: int) -> str:
     """Return the dataset card (README.md), whose YAML header describes the columns."""
     class_names = "".join(f"\n          '{number}': {_yaml(name)}" for number, name in enumerate(names))
     classes = f"\n      class_label:\n        names:{class_names}"
-    types = {column: _feature(column, kind, names).get("dtype") for column, kind in columns.items()}
-    lines = (
-        f"  - name: {_yaml(name)}\n    dtype:{f' {dtype}' if dtype else classes}\n" for name, dtype in types.items()
-    )
+    types = {name: f" {feature['dtype']}" if "dtype" in feature else classes for name, feature in features.items()}
+    lines = (f"  - name: {_yaml(name)}\n    dtype:{dtype}\n" for name, dtype in types.items())
     return (
         f"---\nconfigs:\n- config_name: default\n  data_files:\n  - split: train\n    path: data/train-*\n"
         f"dataset_info:\n  features:\n{''.join(lines)}  splits:\n  - name: train\n    num_bytes: {size}\n"

@@ -21,7 +21,7 @@ from ..datasets.reading.parsed import name_list
 from ..datasets.reading.sources import DataError
 from ..kernel import learners, rows, stream
 from ..kernel.learners import Learner
-from ..output.tables import BLOCK_ROWS, FEATURES, SCORE, TEXT, OutputTable, Part, block_rows
+from ..output.tables import BLOCK_ROWS, FEATURES, SCORE, TEXT, OutputTable, block_rows, rows_of
 from ..store import Row
 from .insights import calibration
 from .insights.calibration import Calibration
@@ -203,7 +203,7 @@ class Model:
         scores: dict[str, type] = {f"{SCORE}{name}": float for name in self.classes.values()} if self.multiclass else {}
         return {"margin": float, "predicted": int, "predicted_class": str, "probability": float} | scores
 
-    def predictions(self, scores: np.ndarray) -> Part:
+    def predictions(self, scores: np.ndarray) -> tuple[Any, ...]:
         """Return the columns `fields` for rows of scores: margins, predicted classes and their names, probabilities (or
         None), and with K classes every score."""
         margins, predicted = self.decided(scores)
@@ -396,11 +396,11 @@ def predicted(
     elif texts:
         item_columns = dict.fromkeys(details.named(model.names, columns), float)
     other_columns = details.named(others, columns | item_columns)
-    nothing = json.dumps([""] * len(other_columns))
+    nothing, lot = json.dumps([""] * len(other_columns)), min(lot, block_rows(len(item_columns)))
 
-    def parts() -> Iterator[Part]:
+    def predicted_rows() -> Iterator[tuple[Any, ...]]:
         left = iter(entries)
-        while part := list(islice(left, min(lot, block_rows(len(item_columns))))):
+        while part := list(islice(left, lot)):
             for line, item, _ in part:
                 if isinstance(item, str):  # the reason to skip it
                     count, first = skipped.get(item, (0, line))
@@ -414,12 +414,12 @@ def predicted(
             given_vectors = np.array([item[3] for _, item, _ in good]) if model.beside else None
             item_rows = model.rows(items, given_vectors)
             cells = zip(*(json.loads(item[4] or nothing) for _, item, _ in good))
-            yield (
+            yield from rows_of(
                 [line for line, *_ in good], [item[0] for _, item, _ in good], *predictions(models, item_rows),
                 *(_contents(model, items) if texts else ()), *([word or None for word in column] for column in cells),
             )  # fmt: skip
 
-    return OutputTable(columns | item_columns | dict.fromkeys(other_columns, str), parts())
+    return OutputTable(columns | item_columns | dict.fromkeys(other_columns, str), predicted_rows(), block_rows=lot)
 
 
 def _contents(model: Model, items: Any) -> list[Any]:

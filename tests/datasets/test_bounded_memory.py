@@ -48,6 +48,7 @@ def stored(folder, path, columns, **request):
     connection = sqlite3.connect(folder / "studio.db")
     connection.execute("UPDATE datasets SET folder = '', created_at = ''")
     connection.execute("UPDATE batches SET added_at = ''")
+    connection.execute("UPDATE datasets SET digests = json_remove(digests, '$.batches')")  # covers the time
     lines = [*connection.iterdump()]
     connection.close()
     return {file.name: file.read_bytes() for file in rows_folder.iterdir()} | {"database": lines}

@@ -185,8 +185,8 @@ def test_a_model_file_reads_tables_of_words(data, tmp_path):
     content = "\n".join([HEAD, *LINES]).encode()
     (tmp_path / "again.csv").write_bytes(content)
     with reading.open_items(tmp_path / "again.csv", columns) as opened:
-        (margins,) = [part[2] for part in model.predicted({"": learned}, *opened, {}).parts]
-    assert fitted.decided(fitted.scores(data.rows))[0].tolist() == list(margins)
+        margins = [margin for _, _, margin, *_ in model.predicted({"": learned}, *opened, {}).rows]
+    assert fitted.decided(fitted.scores(data.rows))[0].tolist() == margins
     table = pandas.read_csv(tmp_path / "again.csv")[[*reversed(learned.table_columns)]]
     assert [margin - learned.head["theta"] for margin in margins] == learned.decision_function(table).tolist()
 

@@ -26,7 +26,7 @@ from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SKIP, create
 from oal_engine.store import Store
 from tests.harness.exports import TYPED, plain, rows_of
-from tests.harness.sessions import EVENTS, RUNS, begin, label_truly, label_until_the_end, say
+from tests.harness.sessions import EVENTS, RUNS, begin, give, label_truly, label_until_the_end, say
 
 EVIL = [
     'a "quote", a comma', "two\nlines", "two\r\nlines", "one\rreturn", "=1+1", "@SUM(A1)", "-2+3|cmd", "שלום עולם",
@@ -219,7 +219,7 @@ def test_any_text_comes_back_from_csv(kind, words):
     """A text that begins like a formula, with or without an apostrophe before it, is read back unchanged."""
     columns = export.DECISIONS | {"text": str}
     rows = [(k, f"n{k}", k, -0.5, -1, 1, 0, -1, "no", "answer", word) for k, word in enumerate(words)]
-    file = io.BytesIO(written(tables.OutputTable.of_rows(columns, rows), kind))
+    file = io.BytesIO(written(tables.OutputTable(columns, rows), kind))
     file.name = "x.csv"
     expected = {f"n{k}": word for k, word in enumerate(words) if word.strip()}
     if expected:
@@ -236,6 +236,14 @@ def test_every_format_holds_the_same_table(texts, what):
     by_format = {kind: rows_of(kind, written(table(texts, what), kind)) for kind in tables.FORMATS}
     for kind, rows in by_format.items():
         assert (by_format["jsonl"] if kind in TYPED else plain(by_format["jsonl"], kind)) == rows
+
+
+def test_a_workbook_has_the_numbers_of_every_question(store):
+    """If a session asks several questions, the margins of each are numbers in a workbook, the same as in JSON lines."""
+    opened = begin(store, "unlabelled", questions=["half", "third"])
+    give(opened, 5)
+    rows, cells = (rows_of(kind, written(table(opened, "decisions"), kind)) for kind in ("jsonl", "xlsx"))
+    assert plain(rows, "xlsx") == cells
 
 
 def test_labels_have_corrections_notes_and_annotators(texts):
@@ -425,7 +433,7 @@ def test_the_outcome_by_hand(store, data, algorithm):
 def test_any_table_comes_back_unchanged(kind, rows):
     """Texts, whole numbers, floats and missing values are unchanged after writing and reading them, in every format."""
     columns = {"text": str, "whole": int, "number": float}
-    result = rows_of(kind, written(tables.OutputTable.of_rows(columns, rows), kind))
+    result = rows_of(kind, written(tables.OutputTable(columns, rows), kind))
     expected = [dict(zip(columns, row)) for row in rows]
     if kind == "xlsx":  # a workbook does not tell an empty row from none
         expected, result = ([row for row in plain(each, kind) if any(row.values())] for each in (expected, result))
@@ -442,12 +450,10 @@ def test_a_table_is_streamed(kind, tmp_path):
 
     columns, calls = {"a": int, "b": str, "c": float}, []
     with (tmp_path / "small").open("wb") as file:  # so that all imports are done
-        tables.write(tables.OutputTable.of_rows(columns, rows(10), 10), kind, file)
+        tables.write(tables.OutputTable(columns, rows(10), 10), kind, file)
     tracemalloc.start()
     with (tmp_path / "large").open("wb") as file:
-        tables.write(
-            tables.OutputTable.of_rows(columns, rows(20_000), 20_000), kind, file, lambda *done: calls.append(done)
-        )
+        tables.write(tables.OutputTable(columns, rows(20_000), 20_000), kind, file, lambda *done: calls.append(done))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 6e6 < 20_000 * 500
@@ -461,7 +467,7 @@ def test_a_workbook_is_never_cut():
         f"^a cell of a workbook has at most 32,767 characters. Got 32,769: '={'a' * 39}'... Choose another format.$"
     )
     with pytest.raises(ValueError, match=message):
-        written(tables.OutputTable.of_rows({"text": str}, [(text,)]), "xlsx")
+        written(tables.OutputTable({"text": str}, [(text,)]), "xlsx")
 
 
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):

@@ -283,7 +283,7 @@ def test_every_format_of_a_tool_streams(sessions, tmp_path):
     first = next(iter(made.items))
     rows = 20_000
     for kind, tool in tools.TOOLS.items():
-        wide = (first._replace(id=f"{k}", contents=("word " * 100,)) for k in range(rows))
+        wide = (first._replace(cells=first.cells | {"id": f"{k}", "text": "word " * 100}) for k in range(rows))
         with (tmp_path / kind).open("wb") as file:
             tracemalloc.start()
             tool.write(made._replace(items=wide, total=rows), file)

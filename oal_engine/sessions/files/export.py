@@ -15,7 +15,8 @@ from ... import did_you_mean
 from ...datasets.given import BOTH
 from ...datasets.reading.sources import DataError
 from ...output import tools
-from ...output.tables import OutputTable, Part, blocks, whole, write
+from ...output.tables import LABELED, OutputTable, blocks, rows_of, watched, whole, write
+from ...output.tools import LabeledItem, LabeledItems
 from ...store import Row, Store
 from .. import model
 from ..insights import certainty, outcome
@@ -26,10 +27,9 @@ from ..session import Session
 from ..settings import SKIP, SessionError, Settings
 from . import methods, model_formats, report
 from .item_columns import ANSWER, MODEL, ItemColumns, origin
-from .labeled import labeled_items
 
 NOT_IN_PATHS = re.compile(r"[^\w-]+")  # replaced in paths of an archive, so that every system can unpack it
-LOT_ROWS = 50_000  # predictions in memory at a time, without texts
+ANSWERS = {1: 1, -1: 0}  # labels in the table of all items if the data set has no words for its classes
 LABELS = {
     "session": int, "number": int, "round": int, "position": int, "id": str, "text": str, "label": int, "class": str,
     "origin": str, "margin": float, "asking_probability": float, "draw": float, "predicted": int, "audit": int,
@@ -48,7 +48,7 @@ def labels(store: Store, session: int) -> tuple[OutputTable, str | None]:
     """
     settings, log, notes = Settings.read(store, session), read_entries(store, session), Remarks(store, session).notes
     columns = LABELS | _of_questions(settings)
-    known_labels = [*store.known_labels(session).values()]
+    known_labels = store.known_labels(session)
     words, missing = settings.answers, None
     try:
         item_cells = ItemColumns(store, settings, columns, True)
@@ -56,27 +56,36 @@ def labels(store: Store, session: int) -> tuple[OutputTable, str | None]:
         item_cells = ItemColumns(store, settings, columns, False)
         missing = f"Written without the numbers of the items: {error}"
 
-    def each() -> Iterator[Row]:
-        for part in blocks(len(log), item_cells.lot):
-            entries = log[part.start : part.stop]
-            for entry, item in zip(entries, item_cells.items([each.item for each in entries])):
-                yield vars(entry) | item | {
-                    "session": session, "round": entry.round + 1, "label": entry.label or None,
-                    "class": words[entry.label], "first": words[entry.first], "corrected": int(entry.corrected),
-                    "note": notes.get(entry.item), "origin": ANSWER if entry.label else None,
-                    "asking_probability": entry.probability,
-                } | _cells(settings, entry.parts or (), entry.labels)  # fmt: skip
-        for part in blocks(len(known_labels), item_cells.lot):
-            rows = known_labels[part.start : part.stop]
-            for row, item in zip(rows, item_cells.items([row["item"] for row in rows])):
-                word = words[row["label"]]
-                yield dict.fromkeys(columns) | item | {
-                    "session": session, "label": row["label"], "class": word, "first": word, "corrected": 0,
-                    "note": notes.get(row["item"]), "origin": origin(row), "annotator": row["annotator"],
-                    "answered_at": row["at"],
-                } | _cells(settings, (), row["data"].get("labels"))  # fmt: skip
+    def others() -> Iterator[Row]:
+        for entry in log:
+            yield vars(entry) | {
+                "session": session, "round": entry.round + 1, "label": entry.label or None,
+                "class": words[entry.label], "first": words[entry.first], "corrected": int(entry.corrected),
+                "note": notes.get(entry.item), "origin": ANSWER if entry.label else None,
+                "asking_probability": entry.probability,
+            } | _cells(settings, entry.parts or (), entry.labels)  # fmt: skip
+        for item, row in known_labels.items():
+            word = words[row["label"]]
+            yield dict.fromkeys(columns) | {
+                "session": session, "label": row["label"], "class": word, "first": word, "corrected": 0,
+                "note": notes.get(item), "origin": origin(row), "annotator": row["annotator"],
+                "answered_at": row["at"],
+            } | _cells(settings, (), row["data"].get("labels"))  # fmt: skip
 
-    return item_cells.table(each(), len(log) + len(known_labels)), missing
+    return item_cells.table([*(entry.item for entry in log), *known_labels], others()), missing
+
+
+def _labels_of(session: Session) -> Callable[[int], Row]:
+    """Return a function from the position of an item to the cells of its current label: label, class and origin."""
+    words = session.settings.answers
+    current = {item: (row["label"], origin(row)) for item, row in session.known_labels.items()}
+    current |= {entry.item: (entry.label, ANSWER if entry.label else MODEL) for entry in session.log}
+
+    def of_item(item: int) -> Row:
+        label, source = current.get(item, (None, MODEL))
+        return {"label": label or None, "class": words[label], "origin": source}
+
+    return of_item
 
 
 def _of_questions(settings: Settings) -> dict[str, type]:
@@ -89,13 +98,12 @@ def _of_questions(settings: Settings) -> dict[str, type]:
 def _cells(settings: Settings, parts: Iterable[Sequence[float]], labels: Sequence[int] | None) -> Row:
     """Return the cells for the columns that `_of_questions` returns, None if a question was not asked or has no label.
     parts: margin and predicted class of each question. labels: label of each question, or None."""
-    columns, decided = _of_questions(settings), chain(parts, repeat((0.0, 0)))
-    standing = labels or [SKIP] * len(settings.question_names)
-    cells = (
-        (label or None, *((margin, predicted) if predicted else (None, None)))
-        for label, (margin, predicted) in zip(standing, decided)
-    )
-    return dict.fromkeys(columns) | dict(zip(columns, chain(*cells)))
+    cells: Row = dict.fromkeys(_of_questions(settings))
+    decided = chain(parts, repeat((None, None)))
+    for name, label, (margin, predicted) in zip(settings.question_names, labels or repeat(SKIP), decided):
+        cells |= {f"label:{name}": label or None, f"margin:{name}": margin if predicted else None}
+        cells |= {f"predicted:{name}": predicted or None}
+    return cells
 
 
 DECISIONS = {
@@ -107,43 +115,37 @@ DECISIONS = {
 def decisions(session: Session, texts: bool = False) -> tuple[OutputTable, certainty.Certainty | None]:
     """Return a table of all rounds so far, each with the decision at that time and the current label of the item. Also
     return the guaranteed minimum metrics of these decisions (None if there are none)."""
-    settings, words = session.settings, session.settings.answers
-    margins, predicted, asked = session.decided
+    settings = session.settings
+    margins, predicted, asked = decided = session.decided
     parts = np.stack((margins.T, predicted.T), axis=-1) if settings.questions else np.zeros((asked.size, 0, 2))
-    decided = session.decided
     if settings.questions:  # the largest margin and predicted class of the questions that are asked
-        largest = (np.where(predicted, values, -np.inf).max(axis=0) for values in (margins, predicted))
-        decided = next(largest), next(largest).astype(int), asked
-    answers: dict[int, tuple[int | None, int | None, str, list[int] | None]] = {
-        entry.round: (entry.audit, entry.label, ANSWER, entry.labels) for entry in session.log
-    }
-    known_labels = session.known_labels
+        margin, side = (np.where(predicted, values, -np.inf).max(axis=0) for values in (margins, predicted))
+        decided = margin, side.astype(int), asked
+    entries, known_labels = {entry.round: entry for entry in session.log}, session.known_labels
     item_cells = ItemColumns(session.store, settings, DECISIONS | _of_questions(settings), texts)
+    positions, label_cells = session.order[: asked.size].tolist(), _labels_of(session)
 
-    def each() -> Iterator[Row]:
-        for t in blocks(decided[0].size, item_cells.lot):
-            part = slice(t.start, t.stop)
-            items = item_cells.items(session.order[part].tolist())
-            for k, item, *decision in zip(t, items, *(values[part].tolist() for values in decided)):
-                margin, side, was_asked = decision
-                audit, label, source, labels = answers.get(k, (0, None, MODEL, None))
-                if row := known_labels.get(item["position"]):
-                    both = zip_longest(labels or (), row["data"].get("labels", ()), fillvalue=SKIP)
-                    labels = [one or other for one, other in both]
-                    if not was_asked:
-                        audit, label, source = None, row["label"], origin(row)
-                yield item | {
-                    "round": k + 1, "margin": margin, "predicted": side, "asked": int(was_asked), "audit": audit,
-                    "label": label or None, "class": words[label], "origin": source if label else MODEL,
-                } | _cells(settings, ((each, int(side)) for each, side in parts[k]), labels)  # fmt: skip
+    def others() -> Iterator[Row]:
+        for k, (item, margin, side, was_asked) in enumerate(rows_of(positions, *decided)):
+            entry = entries.get(k)
+            labels, audit = (entry.labels, entry.audit) if entry else (None, None)
+            if row := known_labels.get(item):
+                both = zip_longest(labels or (), row["data"].get("labels", ()), fillvalue=SKIP)
+                labels = [one or other for one, other in both]
+            elif not entry:
+                audit = 0
+            yield label_cells(item) | {
+                "round": k + 1, "margin": margin, "predicted": side, "asked": int(was_asked), "audit": audit
+            } | _cells(settings, ((each, int(side)) for each, side in parts[k].tolist()), labels)  # fmt: skip
 
-    return item_cells.table(each(), asked.size), None if settings.questions else certainty.of_session(session)
+    return item_cells.table(positions, others()), None if settings.questions else certainty.of_session(session)
 
 
 AUDIT = {
     "id": str, "position": int, "column": str, "corrected": str, "wrong": float, "score": float, "margin": float,
     "answer": str, "asking_probability": float, "annotator": str, "origin": str,
 }  # fmt: skip
+TABLE: dict[str, type] = {"id": str, **dict.fromkeys(LABELED, str)}
 OPINIONS = {
     "number": int, "id": str, "kind": str, "annotator": str, "class": str, "first_annotator": str, "first": str,
     "stands": str, "asking_probability": float, "answered_at": str, "seconds": float,
@@ -163,9 +165,9 @@ def opinions(session: Session, texts: bool = False) -> tuple[OutputTable, None]:
     own = {f"{what}:{name}": int for name in names for what in ("label", "first", "stands")}
     item_cells = ItemColumns(session.store, session.settings, OPINIONS | own, texts)
 
-    def each() -> Iterator[Row]:
-        for row, item in zip(rows, item_cells.items([row["item"] for row in rows])):
-            values = row | item | {"class": words[row["label"]], "asking_probability": row["probability"]}
+    def others() -> Iterator[Row]:
+        for row in rows:
+            values = row | {"class": words[row["label"]], "asking_probability": row["probability"]}
             values |= dict.fromkeys(("number", "first", "stands", *own))
             if entry := log.get(row["question"]):
                 values |= {"number": entry.number, "first": words[entry.first], "stands": words[entry.label]}
@@ -173,7 +175,7 @@ def opinions(session: Session, texts: bool = False) -> tuple[OutputTable, None]:
             cells = zip(*(labels or [SKIP] * len(names) for labels in answers))
             yield values | {name: label or None for name, label in zip(own, chain(*cells))}
 
-    return item_cells.table(each(), len(rows)), None
+    return item_cells.table([row["item"] for row in rows], others()), None
 
 
 def predictions(session: Session, texts: bool = False) -> tuple[OutputTable, str]:
@@ -205,44 +207,25 @@ def _ranked(
 ) -> tuple[OutputTable, str]:
     """Return a table of the predictions for the items of the rounds in `ranking`, in its order (None: all items, the
     highest margins first). Also return a sentence on the probabilities. more: further columns, {name: numbers}."""
-    import pyarrow as pa
-
-    fitted, dataset, order, log = model.of_session(session), session.dataset, session.order, session.log
-    scores = fitted.scores(dataset.rows)[order]
+    fitted, order, asked = model.of_session(session), session.order, {entry.round for entry in session.log}
+    scores = fitted.scores(session.dataset.rows)[order]
     ranking = np.argsort(-fitted.decided(scores)[0], kind="stable") if ranking is None else ranking
-    words, known_labels = session.settings.answers, session.known_labels
-    # The answers, then the known labels. `numbers` has for each round its number in `sources`, from 1, or 0 for none.
-    sources = [(entry.label, ANSWER if entry.label else MODEL) for entry in log]
-    numbers = np.zeros(order.size, int)
-    numbers[[entry.round for entry in log]] = np.arange(1, len(log) + 1)
-    asked = (numbers > 0).astype(int)
-    places = np.flatnonzero(np.isin(order, [*known_labels]))
-    sources += [(row["label"], origin(row)) for row in map(known_labels.__getitem__, order[places].tolist())]
-    numbers[places] = np.arange(len(log) + 1, len(sources) + 1)
-    labels = pa.array([None, *(label or None for label, _ in sources)], pa.int64())
-    classes = pa.array([None, *(words[label] for label, _ in sources)], pa.string())
-    origins = pa.array([MODEL, *(source for _, source in sources)], pa.string())
     columns = {"rank": int, "id": str, "position": int, "round": int} | fitted.fields
     columns |= {"asked": int, "label": int, "class": str, "origin": str} | dict.fromkeys(more, float)
     item_cells = ItemColumns(session.store, session.settings, columns, texts)
+    positions, label_cells = order[ranking].tolist(), _labels_of(session)
 
-    def parts() -> Iterator[Part]:
-        ids = pa.array(session.store.ids(dataset.id))  # of all items, as the table has another order
-        item_columns = item_cells.columns.keys() - columns.keys()
-        for place in blocks(ranking.size, item_cells.lot if item_columns else LOT_ROWS):
-            t = ranking[place.start : place.stop]
-            items = [*item_cells.items(order[t].tolist())] if item_columns else []
-            cells: dict[str, Any] = {
-                "rank": range(place.start + 1, place.stop + 1), "id": ids.take(order[t]), "position": order[t],
-                "round": t + 1, **dict(zip(fitted.fields, fitted.predictions(scores[t]))),
-                "asked": asked[t], "label": labels.take(numbers[t]), "class": classes.take(numbers[t]),
-                "origin": origins.take(numbers[t]),
-                **{name: [None] * t.size if each is None else each[place.start : place.stop]
-                   for name, each in more.items()},
-            }  # fmt: skip
-            yield tuple(cells[name] if name in cells else [item[name] for item in items] for name in item_cells.columns)
+    def others() -> Iterator[Row]:
+        for place in blocks(ranking.size):
+            part = ranking[place.start : place.stop]
+            rows = rows_of(place, positions[place.start : place.stop], part, *fitted.predictions(scores[part]))
+            for rank, item, t, *cells in rows:
+                yield label_cells(item) | {
+                    "rank": rank + 1, "round": t + 1, "asked": int(t in asked), **dict(zip(fitted.fields, cells)),
+                    **{name: None if each is None else float(each[rank]) for name, each in more.items()},
+                }  # fmt: skip
 
-    return OutputTable(item_cells.columns, parts(), ranking.size), str(fitted.calibration)
+    return item_cells.table(positions, others()), str(fitted.calibration)
 
 
 def audit(session: Session, texts: bool = False) -> tuple[OutputTable, str]:
@@ -269,21 +252,19 @@ def audit(session: Session, texts: bool = False) -> tuple[OutputTable, str]:
     words = session.settings.answers
     item_cells = ItemColumns(session.store, session.settings, AUDIT, texts)
 
-    def each() -> Iterator[Row]:
-        for place in blocks(ranking.size, item_cells.lot):
-            part = ranking[place.start : place.stop].tolist()
-            for item, cells in zip(part, item_cells.items(part)):
-                entry = answers.get(item)
-                yield cells | {
-                    "column": words[int(says[item])], "corrected": words[int(corrected[item])],
-                    "score": None if np.isnan(score[item]) else float(score[item]),
-                    "wrong": None if np.isnan(wrong[item]) else float(wrong[item]), "margin": float(margins[item]),
-                    "answer": words[entry.label] if entry else None,
-                    "asking_probability": entry.probability if entry else None,
-                    "annotator": entry.annotator if entry else None, "origin": ANSWER if entry else MODEL,
-                }  # fmt: skip
+    def others() -> Iterator[Row]:
+        for item in ranking.tolist():
+            entry = answers.get(item)
+            yield {
+                "column": words[int(says[item])], "corrected": words[int(corrected[item])],
+                "score": None if np.isnan(score[item]) else float(score[item]),
+                "wrong": None if np.isnan(wrong[item]) else float(wrong[item]), "margin": float(margins[item]),
+                "answer": words[entry.label] if entry else None,
+                "asking_probability": entry.probability if entry else None,
+                "annotator": entry.annotator if entry else None, "origin": ANSWER if entry else MODEL,
+            }  # fmt: skip
 
-    return item_cells.table(each(), ranking.size), str(fitted.calibration)
+    return item_cells.table(ranking.tolist(), others()), str(fitted.calibration)
 
 
 def table(session: Session, texts: bool = True) -> tuple[OutputTable, str]:
@@ -291,6 +272,59 @@ def table(session: Session, texts: bool = True) -> tuple[OutputTable, str]:
     predictions. The table always includes the texts or the numbers."""
     items, sentence = labeled_items(session)
     return items.table(items.words), sentence
+
+
+# Labeled items, for the table of all items and for other tools
+
+
+def labeled_items(session: Session, progress: Callable[[int, int], None] | None = None) -> tuple[LabeledItems, str]:
+    """Return the items of a session in the order of the data, and a sentence on the predictions.
+
+    If the learner cannot be written as a model file, the items have no predictions. progress: called with (items done,
+    all items).
+    """
+    settings, size = session.settings, session.order.size
+    cells = ItemColumns(session.store, settings, TABLE, True, session.dataset.has_titles)
+    entries, label_cells = {entry.item: entry for entry in session.log}, _labels_of(session)
+    predictions, sentence = _predictions(session)
+
+    def items() -> Iterator[LabeledItem]:
+        for position, (item, predicted) in enumerate(zip(cells.items(range(size)), predictions)):
+            entry, (side, margin, confidence) = entries.get(position), predicted
+            facts = {"predicted": side, "score": margin, "asking_probability": entry and entry.probability}
+            was_skipped = entry is not None and entry.label == SKIP
+            yield LabeledItem(label_cells(position) | facts | item, confidence, was_skipped)
+
+    labels = sum(entry.label not in (None, SKIP) for entry in session.log) + len(session.known_labels)
+    described, further = f"{settings.algorithm}, {labels} labels", (*cells.tagged, *cells.details)
+    rows = watched(items(), size, cells.lot, progress) if progress else items()
+    words = _words(session)
+    return LabeledItems(settings.name, described, settings.names, words, cells.contents, further, rows, size), sentence
+
+
+def _predictions(session: Session) -> tuple[Iterator[tuple[Any, Any, Any]], str]:
+    """Return (predicted class, margin, probability that the class is right) for each item, and a sentence on the
+    predictions."""
+    try:
+        fitted = model.of_session(session)
+    except model.ModelError as error:
+        return repeat((None, None, None)), f"Written without predictions: {error}"
+    margins, predicted = fitted.decided(fitted.scores(session.dataset.rows))
+    chances = fitted.calibration(margins)
+    if chances is not None and not fitted.multiclass:
+        chances = np.where(predicted > 0, chances, 1 - chances)
+    return rows_of(predicted, margins, repeat(None) if chances is None else chances), str(fitted.calibration)
+
+
+def _words(session: Session) -> dict[int, str] | dict[int, int]:
+    """Return {label: word}: the class names, else the data set's words if each class has exactly one, else 1 and 0."""
+    if session.multiclass:
+        return session.settings.names
+    words = {} if session.dataset.classes else session.dataset.label_words
+    by_class = {label: [word for word, y in words.items() if y == label and word] for label in ANSWERS}
+    if all(len(each) == 1 for each in by_class.values()):
+        return {label: each[0] for label, each in by_class.items()}
+    return ANSWERS
 
 
 # Files
