@@ -14,10 +14,7 @@ from tests.harness import ROOT
 from tests.harness.backups import labelled
 from tests.harness.sessions import take_back
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not shutil.which("litestream"), reason="needs litestream"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not shutil.which("litestream"), reason="needs litestream")]
 PATIENCE = 120  # seconds to wait until answers are copied
 ANSWERS = 5  # before Litestream starts
 
