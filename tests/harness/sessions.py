@@ -122,21 +122,6 @@ def standing(store, opened):
     ]
 
 
-def twin(store, opened, labels):
-    """Create a session with the settings of another one, and answer its questions with these labels. Return it."""
-    settings = store.session(opened.id)
-    again = Session(
-        store,
-        store.add_session(
-            {key: settings[key] for key in settings.keys() - {"id", "dataset_name", "created_at", "parameters"}}
-            | {"parameters": json.dumps(settings["parameters"]), "classes": json.dumps(settings["classes"])}
-        ),
-    )
-    for label in labels:
-        say(again, label)
-    return again
-
-
 def bits(opened):
     """Return the bytes of each array in a session's state."""
     return [array.tobytes() for array in opened.state.arrays()]

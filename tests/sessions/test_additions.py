@@ -11,17 +11,7 @@ from oal_engine.sessions.asking import DIGEST_EVERY
 from oal_engine.sessions.files import bundle
 from oal_engine.sessions.insights import estimates
 from oal_engine.sessions.settings import SessionError
-from tests.harness.sessions import (
-    EVENTS,
-    begin,
-    bits,
-    database,
-    erase,
-    label_truly,
-    label_until_the_end,
-    say,
-    text_of,
-)
+from tests.harness.sessions import EVENTS, begin, bits, database, erase, label_truly, label_until_the_end, say, text_of
 
 UNPLANNED = [
     ("sparse", "PAA-I", {}),
@@ -78,16 +68,6 @@ def test_added_labels_are_spent_and_not_all_at_once(store, more):
         assert added[-1] - last > 40
     assert estimates.of_session(opened).closed == added[-1]
     assert all(0 < entry.probability <= 1 for entry in opened.log)
-
-
-def test_a_waiting_question_stays(store):
-    """Labels that are added while a question waits leave the question as it is; only the budget grows."""
-    opened = begin(store, "sparse", "auto", budget=30)
-    label_truly(opened, 12)
-    place = opened.place
-    add(opened, 70)
-    assert (place.asked, 30, 100) == (opened.place.asked, place.progress.budget, opened.place.progress.budget)
-    assert {row["budget"] for row in store.sessions() if row["id"] == opened.id} == {100}
 
 
 @pytest.mark.slow

@@ -95,19 +95,6 @@ def test_the_next_item_stays_prepared(store, soon):
     assert prepared[1].id == opened.place.asked.id
 
 
-def test_everybody_is_asked_again_only_what_they_answered(store, soon):
-    """If several people share a session, a question is repeated only to the person who answered it first."""
-    opened = begin(store, repeat=0.6, overlap=0.4, budget=30)
-    for who in ("anna", "ben", "carla") * 30:
-        if opened.held(who):
-            reply(opened, who)
-    own = {entry.id: entry.annotator for entry in opened.log}
-    assert {"anna", "ben", "carla"} == {who for _, who, kind, _ in kinds(opened) if kind == "again"}
-    for question, who, kind, _ in kinds(opened):
-        assert (kind == "again") == (own[question] == who)
-    assert look_back.verify(store, opened.id).verified
-
-
 def test_an_answer_given_again_can_be_taken_back(store, soon):
     """An undo of a repeated answer asks the question once more and keeps the first label. An event that is sent twice
     changes nothing, and the repeated answer that is given after the undo counts."""
@@ -126,20 +113,6 @@ def test_an_answer_given_again_can_be_taken_back(store, soon):
     assert [] == kinds(opened)
     reply(opened, "anna", -1)
     assert [(asked.id, "anna", "again", -1)] == kinds(opened)
-
-
-def test_an_undo_behind_the_first_answer_forgets_the_second(store, soon):
-    """If undos reach the first answer to a repeated question, its repeated answer is forgotten as well."""
-    opened = begin(store, repeat=1)
-    asked = until_again(opened)
-    reply(opened, "anna")
-    while asked.id in {entry.id for entry in opened.log if entry.label}:
-        opened.undo(next(EVENTS), opened.previous_of("anna"), "anna")
-    assert (asked.id, []) == (opened.place.asked.id, kinds(opened))
-    assert not opened.held("anna")[0].blind
-    reply(opened, "anna")
-    assert opened.held("anna")[0].id != asked.id
-    assert look_back.verify(store, opened.id).verified
 
 
 def test_what_is_skipped_or_decided_does_not_come_again(store, soon):

@@ -181,22 +181,19 @@ def test_an_audit_takes_no_later_items(store, tmp_path):
     own.close()
 
 
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"column": "other"}, "column must be kept with the items of Demo: labels of a model"),
-        ({"cut": 0.5}, "cut is for scores. Column llm"),
-        ({"cut": "0.5"}, "cut must be a number. Got 0.5."),
-        ({"cut": True}, "cut must be a number. Got True."),
-        ({"column": None, "cut": 0.5}, "are for a column that it audits"),
-        ({"others": ["other"]}, "column must be kept with the items"),
-        ({"questions": ["a", "b"]}, "audits a column or asks several questions. Got column llm and questions."),
-        ({"seed_words": ["life"]}, "a session that audits a column cannot have seed words, items or texts"),
-        ({"overlap": 0.2}, "a session that audits a column cannot have an overlap"),
-        ({"repeat": 0.2}, "a session that audits a column cannot have a repeat"),
-        ({"algorithm": "auto-classes", "classes": ["a", "b"]}, "several classes"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "words"), [
+    ({"column": "other"}, "column must be kept with the items of Demo: labels of a model"),
+    ({"cut": 0.5}, "cut is for scores. Column llm"),
+    ({"cut": "0.5"}, "cut must be a number. Got 0.5."),
+    ({"cut": True}, "cut must be a number. Got True."),
+    ({"column": None, "cut": 0.5}, "are for a column that it audits"),
+    ({"others": ["other"]}, "column must be kept with the items"),
+    ({"questions": ["a", "b"]}, "audits a column or asks several questions. Got column llm and questions."),
+    ({"seed_words": ["life"]}, "a session that audits a column cannot have seed words, items or texts"),
+    ({"overlap": 0.2}, "a session that audits a column cannot have an overlap"),
+    ({"repeat": 0.2}, "a session that audits a column cannot have a repeat"),
+    ({"algorithm": "auto-classes", "classes": ["a", "b"]}, "several classes"),
+])  # fmt: skip
 def test_an_audit_that_makes_no_sense_is_refused(store, data, settings, words):
     """An audit is refused if its column is missing or cannot be read, or if its settings do not fit an audit."""
     with pytest.raises(ValueError, match=words):
@@ -226,13 +223,3 @@ def test_a_column_may_hold_the_words_of_the_positive_class():
         session = studio.new_session("mail", budget=9, column="llm", **names)
         frame = session.frame("audit")
         assert ((frame["column"] == session.classes[0]) == (frame["llm"] == says)).all()
-
-
-def test_an_audit_from_python():
-    """In Python, `new_session` with `column` begins an audit; its answers are given as class names."""
-    studio = Studio(":memory:")
-    session = studio.new_session("demo:judged", budget=20, column="llm", floor=0.5, pace=1.0)
-    session.answer(session.question, session.classes[0])
-    session.answer(session.question, None)
-    assert [1] == session.labels["label"].dropna().tolist()[:1]
-    assert "column" in session.frame("audit").columns

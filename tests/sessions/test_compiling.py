@@ -31,10 +31,7 @@ def notes(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("file", "features"),
-    [(TEXTS, None), (TEXTS, "words"), (TABLE, None), (TABLE, "plain")],
-)
+@pytest.mark.parametrize(("file", "features"), [(TEXTS, None), (TEXTS, "words"), (TABLE, None), (TABLE, "plain")])
 def test_imported_items_need_no_further_compilation(tmp_path, file, features):
     """Imports of texts and tables create only rows of types for which algorithms are compiled ahead of time."""
     store, path = Store(tmp_path / "studio.db"), tmp_path / "items.csv"

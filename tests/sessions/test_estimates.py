@@ -220,14 +220,11 @@ def test_the_window_is_open_while_there_is_budget(store):
     assert (ITEMS, None) == (curve(opened)[-1][0], of_session(opened).closed)
 
 
-@pytest.mark.parametrize(
-    ("more", "labels", "sentence"),
-    [
-        ({}, [], "No estimate yet. It needs 5 more positive answers."),
-        ({}, [SKIP] * 30, "Every item was asked: there is nothing to estimate."),
-        ({"algorithm": "Q_D"}, [1] * 25, "The rule margin gives some items no chance of being asked"),
-    ],
-)
+@pytest.mark.parametrize(("more", "labels", "sentence"), [
+    ({}, [], "No estimate yet. It needs 5 more positive answers."),
+    ({}, [SKIP] * 30, "Every item was asked: there is nothing to estimate."),
+    ({"algorithm": "Q_D"}, [1] * 25, "The rule margin gives some items no chance of being asked"),
+])  # fmt: skip
 def test_without_an_estimate_there_is_a_reason(store, more, labels, sentence):
     """If a session has no estimate, one sentence gives the reason, and the curve is empty."""
     opened = begin(store, budget=200, **more)

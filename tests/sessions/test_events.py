@@ -82,6 +82,7 @@ def test_what_is_acknowledged_can_be_read_again(stores, several):
         assert verify(here, session).unreadable is None
         other = travelled(here, session, there)
         assert (again.digest(), again.notes, again.tags) == (other.digest(), other.notes, other.tags)
+        assert here.shown_columns(session) == there.shown_columns(other.id)
         erase(here, session), erase(there, other.id)
 
     whatever()

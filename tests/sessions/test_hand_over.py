@@ -2,7 +2,6 @@
 are never lost."""
 
 import csv
-from contextlib import nullcontext
 from itertools import product
 
 import pytest
@@ -12,7 +11,7 @@ from oal_engine.sessions.files import export
 from oal_engine.sessions.insights import agreement
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SKIP, SessionError
-from tests.harness.sessions import EVENTS, begin, database, label_truly, leave, reply, take_back, travelled
+from tests.harness.sessions import EVENTS, begin, label_truly, reply
 
 
 @pytest.fixture(autouse=True)
@@ -64,74 +63,6 @@ def test_a_prepared_answer_is_stored_where_a_second_person_has_joined(store):
         assert opened.digest() == Session(store, opened.id).digest()
         cases.add(was_asked)
     assert {True, False} == cases
-
-
-def joined(opened, painted):
-    opened.held("ben")
-
-
-def answered(opened, painted):
-    """Let Ben get the prepared item and answer it."""
-    leave(opened.store, "anna")
-    while opened.store.asked_of_item(opened.id, painted.id) is None and opened.held("ben"):
-        reply(opened, "ben")
-    for each in opened.held("ben"):
-        opened.answer(next(EVENTS), each.id, 1, "ben")
-
-
-def corrected(opened, painted):
-    opened.correct(next(EVENTS), opened.log[0].id, SKIP, "ben")
-
-
-def ended(opened, painted):
-    leave(opened.store, "anna")
-    while opened.held("ben"):
-        reply(opened, "ben")
-
-
-def other_tab(opened, painted):
-    """Give another answer to Anna's question in another window."""
-    reply(opened, "anna", -1)
-
-
-def taken_back(opened, painted):
-    take_back(opened)
-    reply(opened, "anna", SKIP)
-
-
-def lent(opened, painted):
-    """Let Anna's lease run out, and let Ben give the same answer to her question, and an answer to the next one."""
-    leave(opened.store, "anna")
-    reply(opened, "ben", 1)
-    reply(opened, "ben", 1)
-
-
-def restarted(opened, painted):
-    Session(opened.store, opened.id).held("ben")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("late", [joined, answered, corrected, ended, other_tab, taken_back, lent, restarted])
-@pytest.mark.parametrize("settings", [{}, {"overlap": 1}, {"audit": 0.5, "budget": 7}])
-def test_what_was_shown_as_prepared_is_never_dropped(store, tmp_path, late, settings):
-    """Whatever others do meanwhile, Anna's answer to a prepared question is stored exactly once, even if it is sent
-    twice, and is part of the published session."""
-    opened = begin(store, **settings)
-    for _ in range(3):
-        reply(opened, "anna")
-    held, painted = cut(opened)
-    late(opened, painted)
-    with pytest.raises(SessionError) if late is other_tab else nullcontext():
-        opened.answer(next(EVENTS), held.id, 1, "anna")
-    event = next(EVENTS)
-    for _ in range(2):
-        opened.answer(event, painted.id, -1, "anna")
-    labels, opinions = ours(opened, painted.id)
-    assert 1 == [*labels, *opinions].count(("anna", -1)), (labels, opinions)
-    assert look_back.verify(store, opened.id).verified
-    there = database(tmp_path / "there.db", "sparse")
-    travelled(store, opened.id, there)
-    there.close()
 
 
 def test_an_answer_to_an_item_that_was_never_asked_is_exported(store, tmp_path):

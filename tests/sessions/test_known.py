@@ -76,29 +76,17 @@ def test_the_labels_of_a_file_with_gaps(store, partly):
     assert not opened.dataset.y[opened.place.asked.item]
 
 
-@pytest.mark.parametrize(
-    ("data", "known", "words"),
-    [
-        (
-            "sparse",
-            "file",
-            "known_labels of a session must be a number from 1 to 299, as 300 of 300 items of the data set",
-        ),
-        ("sparse", 300, "known_labels of a session must be a whole number >= 1 and <= 299. Got 300."),
-        ("sparse", "all", "known_labels of a session must be a whole number >= 1 and <= 299. Got all."),
-        (
-            "sparse",
-            KnownLabels([KnownLabel(300, 1)], "search"),
-            "known_labels of a session must be on items of its data set",
-        ),
-        (
-            "sparse",
-            KnownLabels([KnownLabel(3, 2)], "search"),
-            "known_labels of a session must be on items of its data set",
-        ),
-        ("unlabelled", "file", "the data set unlabelled has no labels of these classes to begin with."),
-    ],
-)
+NUMBER = "known_labels of a session must be a whole number >= 1 and <= 299. Got"
+OTHER = "known_labels of a session must be on items of its data set"
+
+
+@pytest.mark.parametrize(("data", "known", "words"), [
+    ("sparse", "file", "known_labels of a session must be a number from 1 to 299, as 300 of 300 items of the data set"),
+    ("sparse", 300, f"{NUMBER} 300."), ("sparse", "all", f"{NUMBER} all."),
+    ("sparse", KnownLabels([KnownLabel(300, 1)], "search"), OTHER),
+    ("sparse", KnownLabels([KnownLabel(3, 2)], "search"), OTHER),
+    ("unlabelled", "file", "the data set unlabelled has no labels of these classes to begin with."),
+])  # fmt: skip
 def test_labels_that_a_session_cannot_begin_with(store, data, known, words):
     """Known labels are refused if they leave no item to ask about, or if the data has no such item, class or labels."""
     with pytest.raises(SessionError, match=words):
@@ -138,20 +126,6 @@ def test_known_labels_of_the_session_only(store, labels):
     """A known label is refused if the session does not have its item or its class."""
     with pytest.raises(SessionError, match="must be"):
         begin(store).know(next(EVENTS), labels, "search")
-
-
-@pytest.mark.slow
-def test_looking_back_at_known_labels(store):
-    """Every step and round of a session with known labels can be opened."""
-    opened = begin(store, known_labels=60, shuffled=True)
-    label_truly(opened, 20)
-    opened.know(next(EVENTS), {int(item): 1 for item in opened.order[150:160]}, "search")
-    label_until_the_end(opened)
-    trace = look_back.Trace(store, opened.id)
-    for number in range(1, trace.steps + 1):
-        trace.step(number)
-    known = [t for t in range(trace.rounds) if trace.order[t] in opened.known_labels and not trace.asked_in(t)]
-    assert {0} == {trace.round(t).predicted for t in known if t < trace.reached}
 
 
 def test_a_session_begins_with_other_labels(store):
@@ -262,24 +236,45 @@ def test_another_pass_has_nothing_to_ask_if_every_item_has_a_label(store):
         another_pass.begin(first)
 
 
+LABEL = {k: 1 if k % 5 == 0 else -1 for k in range(60)}
+
+
+def lines_of(items, labelled):
+    """Return a text and a cell of labels for each item; the cell is blank unless the item is in `labelled`."""
+    return [(f"words n{k} of kind {k % 5}", {1: "yes", -1: "no"}[LABEL[k]] if k in labelled else "") for k in items]
+
+
+def imported(folder, items, labelled):
+    """Import texts as a file in which only the items in `labelled` have a label. Return the store."""
+    store, path = Store(folder / "studio.db"), folder / "partly.csv"
+    path.write_text("text,label\n" + "".join(f"{text},{cell}\n" for text, cell in lines_of(items, labelled)))
+    datasets.import_file(store, path, "partly", reading.Columns(("text",), "label", positive=("yes",)))
+    return store
+
+
+def append(store, items, labelled):
+    """Append texts, some with a label. Return the counts of what was appended."""
+    lines = [json.dumps({"text": text, "label": cell}) for text, cell in lines_of(items, labelled)]
+    file = io.BytesIO("\n".join(lines).encode())
+    return sum(feeds.append_lines(datasets.Dataset(store, "partly"), file), feeds.AppendCounts())
+
+
+def answer_all(opened):
+    """Give true answers until the session asks no more questions."""
+    while opened.place.asked:
+        say(opened, LABEL[opened.place.asked.item])
+
+
 def test_labels_that_are_appended_become_known(tmp_path):
     """A session that began with its file's labels also learns labels that are appended later, unless their item was
     asked about, and even while it is open. Other sessions do not. A correction of such a label is kept."""
-    store, words = Store(tmp_path / "studio.db"), [f"words n{k} of kind {k % 5}" for k in range(60)]
-    lines = [f'{{"text": "{text}", "label": "{"yes" if k % 5 == 0 else "no"}"}}' for k, text in enumerate(words)]
-    path = tmp_path / "partly.csv"
-    path.write_text(
-        "text,label\n"
-        + "".join(f"{text},{['yes', 'no'][k % 5 > 0] if k < 10 else ''}\n" for k, text in enumerate(words))
-    )
-    datasets.import_file(store, path, "partly", reading.Columns(("text",), "label", positive=("yes",)))
+    store = imported(tmp_path, range(60), range(10))
     plain, opened = begin(store, "partly"), begin(store, "partly", known_labels="file")
     for _ in range(3):
-        say(opened, 1 if opened.place.asked.item % 5 == 0 else -1)
+        say(opened, LABEL[opened.place.asked.item])
     asked, waiting = [entry.item for entry in opened.log], opened.place.asked
     elsewhere = Session(Store(store.path), opened.id)
-    file = io.BytesIO("\n".join(lines[:40]).encode())
-    counts = sum(feeds.append_lines(datasets.Dataset(store, "partly"), file), feeds.AppendCounts())
+    counts = append(store, range(40), range(40))
     assert (30, 10) == (counts.later_labels, counts.unused_labels)
     opened.refresh()
     elsewhere.refresh()
@@ -293,9 +288,32 @@ def test_labels_that_are_appended_become_known(tmp_path):
     plain.refresh()
     assert {} == plain.known_labels
     assert 40 == len(begin(store, "partly", known_labels="file").known_labels)
-    label = {k: 1 if k % 5 == 0 else -1 for k in range(60)}
-    while opened.place.asked:
-        say(opened, label[opened.place.asked.item])
+    answer_all(opened)
+    rebuilt(store, opened)
+
+
+@pytest.mark.parametrize("reopen", [False, True])
+@pytest.mark.parametrize("ended", [False, True])
+def test_new_items_with_a_label_are_known(tmp_path, reopen, ended):
+    """If a session began with its file's labels, appended items with a label are known, and only the other new items
+    are asked about. This also holds for a reopened session."""
+    third = range(0, 60, 3)
+    store = imported(tmp_path, range(30), third)
+    opened = begin(store, "partly", known_labels="file", horizon=50, budget=50)
+    while opened.place.asked and (ended or len(opened.log) < 5):
+        say(opened, LABEL[opened.place.asked.item])
+    waiting = opened.place.asked
+    append(store, range(30, 60), third)
+    if reopen:
+        opened = Session(store, opened.id)
+    opened.refresh()
+    assert {*third} == {*opened.known_labels}
+    assert opened.place.asked == waiting or ended
+    answer_all(opened)
+    asked = {entry.item for entry in opened.log}
+    assert not asked & {*third}
+    assert max(asked) > 30
+    assert opened.place.progress.stream == 40
     rebuilt(store, opened)
 
 
@@ -322,37 +340,6 @@ def test_the_player_shows_a_known_item(store):
     assert "Round 300 was passed without asking: the label of its item is known." == place["why"]
     assert (0, 0.0) == (place["predicted"], place["probability"])
     assert json.dumps(player.log())
-
-
-@pytest.mark.parametrize("reopen", [False, True])
-@pytest.mark.parametrize("ended", [False, True])
-def test_new_items_with_a_label_are_known(tmp_path, reopen, ended):
-    """If a session began with its file's labels, appended items with a label are known, and only the other new items
-    are asked about. This also holds for a reopened session."""
-    store, path = Store(tmp_path / "studio.db"), tmp_path / "partly.csv"
-    label = {k: 1 if k % 5 == 0 else -1 for k in range(60)}
-    words = [f"words n{k} of kind {k % 5}" for k in range(60)]
-    file_words = [{1: "yes", -1: "no"}[label[k]] if k % 3 == 0 else "" for k in range(60)]
-    path.write_text("text,label\n" + "".join(f"{words[k]},{file_words[k]}\n" for k in range(30)))
-    datasets.import_file(store, path, "partly", reading.Columns(("text",), "label", positive=("yes",)))
-    opened = begin(store, "partly", known_labels="file", horizon=50, budget=50)
-    while opened.place.asked and (ended or len(opened.log) < 5):
-        say(opened, label[opened.place.asked.item])
-    waiting = opened.place.asked
-    lines = [json.dumps({"text": words[k], "label": file_words[k]}) for k in range(30, 60)]
-    list(feeds.append_lines(datasets.Dataset(store, "partly"), io.BytesIO("\n".join(lines).encode())))
-    if reopen:
-        opened = Session(store, opened.id)
-    opened.refresh()
-    assert {*range(0, 60, 3)} == {*opened.known_labels}
-    assert opened.place.asked == waiting or ended
-    while opened.place.asked:
-        say(opened, label[opened.place.asked.item])
-    asked = {entry.item for entry in opened.log}
-    assert not asked & {*range(0, 60, 3)}
-    assert max(asked) > 30
-    assert opened.place.progress.stream == 40
-    rebuilt(store, opened)
 
 
 @pytest.mark.parametrize("change", [{"item": "asked"}, {"item": 299, "label": 0}, {"label": 7}, {"item": 10**6}])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from oal_engine.kernel import metrics, rows, stream
+from oal_engine.kernel import metrics
 from oal_engine.sessions import look_back
 from oal_engine.sessions.log import Log
 from oal_engine.sessions.look_back import Trace, verify
@@ -27,7 +27,8 @@ def kept_often(monkeypatch):
 
 @pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
 def test_every_question_is_as_it_was(store, data, algorithm, more):
-    """Each step of a trace, opened in any order, has the session's progress, weights and counts at that time."""
+    """Each step of a trace, opened in any order, has the session's progress, weights and counts at that time, and the
+    weights that its answer changed, the largest changes first."""
     opened, places = labelled(store, data, algorithm, **more)
     trace = Trace(store, opened.id)
     assert (len(places) + 1, True, trace.rounds) == (trace.steps, trace.complete, trace.reached)
@@ -37,57 +38,15 @@ def test_every_question_is_as_it_was(store, data, algorithm, more):
         assert (asked.item, asked.margin, progress) == (step.entry.item, step.entry.margin, step.place.progress)
         assert learned.tobytes() == step.place.weights.tobytes()
         assert counts.tobytes() == step.place.counts.tobytes()
+        later = trace.step(int(k) + 2).place.weights
+        for move in step.moved:
+            cell = move.column if move.label is None else (move.column, move.label - 1)
+            assert (learned[cell], later[cell]) == (move.old, move.new)
+        sizes = np.sort(np.abs(later - learned), axis=None)[::-1]
+        assert sizes[sizes > 0][:8].tolist() == [abs(move.new - move.old) for move in step.moved]
     end = trace.step(trace.steps)
     assert (None, None, []) == (end.entry, end.place.asked, end.moved)
     assert opened.place.counts.tobytes() == end.place.counts.tobytes() == trace.counts.tobytes()
-
-
-@pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
-def test_what_an_answer_changed_is_the_difference_of_the_weights(store, data, algorithm, more):
-    """Each weight that an answer changed is listed with its values before and after, and the largest changes come
-    first."""
-    opened, places = labelled(store, data, algorithm, **more)
-    trace = Trace(store, opened.id)
-    for number in range(1, len(places) + 1):
-        moved = trace.step(number).moved
-        old, new = places[number - 1][2], trace.step(number + 1).place.weights
-        assert [old[m.column] if m.label is None else old[m.column, m.label - 1] for m in moved] == [
-            m.old for m in moved
-        ]
-        assert [new[m.column] if m.label is None else new[m.column, m.label - 1] for m in moved] == [
-            m.new for m in moved
-        ]
-        sizes = np.sort(np.abs(new - old), axis=None)[::-1]
-        assert sizes[sizes > 0][:8].tolist() == [abs(m.new - m.old) for m in moved]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("data", "algorithm", "more"), RUNS)
-def test_rounds_between_questions_have_their_margin_and_prediction(store, data, algorithm, more):
-    """A round without a question has the margin computed by the learner of that time, a random draw not below the
-    asking probability, and the counts so far."""
-    opened, _ = labelled(store, data, algorithm, **more)
-    trace = Trace(store, opened.id)
-    X, asked = rows.matrix(trace.dataset.rows), {entry.round for entry in trace.log}
-    by_question = {}
-    for t in sorted(set(range(trace.rounds)) - asked):
-        this_round = trace.round(t)
-        scores = X[[this_round.item]] @ trace.step(this_round.number).place.weights
-        best = np.sort(scores.ravel())[::-1]
-        expected = best[0] - best[1] if trace.multiclass else best[0]
-        assert this_round.margin == pytest.approx(expected, abs=1e-12)
-        assert (int(trace.order[t]), stream.draw(trace.settings.seed, t)) == (this_round.item, this_round.draw)
-        assert this_round.probability <= this_round.draw
-        assert t + 1 == this_round.counts.sum()
-        by_question.setdefault(this_round.number, []).append(this_round)
-    for number in range(1, trace.steps + 1):
-        passed, between = trace.step(number).passed, by_question.get(number, [])
-        margins = [this_round.margin for this_round in between]
-        pushed = None if trace.multiclass else sum(this_round.predicted > 0 for this_round in between)
-        assert (len(between), pushed) == (passed.rounds, passed.pushed)
-        assert (min(margins, default=None), max(margins, default=None)) == (passed.low, passed.high)
-        if between:
-            assert between[0].round == passed.first
 
 
 def test_a_surprise_is_a_mistake_made_with_confidence(store):

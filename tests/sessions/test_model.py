@@ -62,18 +62,12 @@ def margins(opened, table):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("data", "algorithm", "more"),
-    [
-        ("sparse", "PAA-I", {"theta": 0.05}),
-        ("sparse", "OAAL", {"averaged": True, "budget": 30}),
-        ("dense", "PAA-I", {}),
-        ("sparse", "auto", {}),
-        ("dense", "auto-sum", {"averaged": True, "budget": 30}),
-        ("classes", "MPAA-I", {"averaged": True, "budget": 30}),
-        ("classes", "auto-classes", {}),
-    ],
-)
+@pytest.mark.parametrize(("data", "algorithm", "more"), [
+    ("sparse", "PAA-I", {"theta": 0.05}),
+    ("sparse", "OAAL", {"averaged": True, "budget": 30}), ("dense", "PAA-I", {}), ("sparse", "auto", {}),
+    ("dense", "auto-sum", {"averaged": True, "budget": 30}),
+    ("classes", "MPAA-I", {"averaged": True, "budget": 30}), ("classes", "auto-classes", {}),
+])  # fmt: skip
 def test_a_file_gives_the_margins_of_the_session(store, tmp_path, data, algorithm, more):
     """A model file gives its session's margins bit for bit, even with averaged weights and several classes, and is the
     same file when it is read and written again."""
@@ -378,15 +372,12 @@ def test_numbered_columns_are_matched_by_place(store, tmp_path, predict, suffix)
         assert (0, "") == (code, stderr)
 
 
-@pytest.mark.parametrize(
-    ("name", "words", "message"),
-    [
-        ("empty.txt", "", "empty.txt is empty"),
-        ("bytes.npy", "nothing", "bytes.npy cannot be read"),
-        ("missing.csv", None, "missing.csv cannot be read: No such file or directory."),
-        ("vectors.svmlight", "1 1:2\n", "the model needs texts; the file holds vectors."),
-    ],
-)
+@pytest.mark.parametrize(("name", "words", "message"), [
+    ("empty.txt", "", "empty.txt is empty"),
+    ("bytes.npy", "nothing", "bytes.npy cannot be read"),
+    ("missing.csv", None, "missing.csv cannot be read: No such file or directory."),
+    ("vectors.svmlight", "1 1:2\n", "the model needs texts; the file holds vectors."),
+])  # fmt: skip
 def test_an_unsuitable_file_is_refused_in_one_sentence(predict, tmp_path, name, words, message):
     """If `predict` cannot predict the items of a file, it prints a one-sentence error without a traceback, and writes
     nothing else."""

@@ -176,15 +176,12 @@ def test_a_changed_session_travels(store, tmp_path):
     there.close()
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "words"),
-    [
-        (r'"added": 1}', '"added": 1}, {"name": "more", "guidelines": "", "added": 1}', "does not open each question"),
-        (r'{"part": 3}', '{"part": 2}', "does not open each question"),
-        (r'("name": "half", "guidelines": "")', r'\1, "parent": "late"', "must be the last ones"),
-        (r'("labels": \[-?1), 0,', r"\1, -1,", "does not have the labels"),
-    ],
-)
+@pytest.mark.parametrize(("old", "new", "words"), [
+    (r'"added": 1}', '"added": 1}, {"name": "more", "guidelines": "", "added": 1}', "does not open each question"),
+    (r'{"part": 3}', '{"part": 2}', "does not open each question"),
+    (r'("name": "half", "guidelines": "")', r'\1, "parent": "late"', "must be the last ones"),
+    (r'("labels": \[-?1), 0,', r"\1, -1,", "does not have the labels"),
+])  # fmt: skip
 def test_a_file_whose_changes_do_not_fit_is_refused(store, tmp_path, old, new, words):
     """A published session with an added question that no event opens, a parent that comes later, or an answer to a
     closed question is refused, and nothing is stored."""

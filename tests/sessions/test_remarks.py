@@ -41,18 +41,14 @@ def test_only_new_events_are_read_for_each_answer(store, monkeypatch):
     assert all("events_kind (session=? AND kind=? AND number>?)" in plan[0] for _, plan in read)
 
 
-@pytest.mark.parametrize(
-    ("kind", "data", "problem"),
-    [
-        ("noted", json.dumps({"text": "look\0again"}), "text cannot have the character U+0000"),
-        ("noted", json.dumps({"text": "\ud800"}), "text cannot have the character U+D800"),
-        ("noted", json.dumps({"text": None}), "text cannot be None"),
-        ("noted", "{", "text cannot be None"),
-        ("tagged", json.dumps({"tag": "a\0b", "given": 1}), "tag cannot have the character U+0000"),
-        ("tagged", json.dumps({"tag": "t" * 99, "given": 1}), "tag cannot have 99 characters"),
-        ("tagged", None, "tag cannot be None"),
-    ],
-)
+@pytest.mark.parametrize(("kind", "data", "problem"), [
+    ("noted", json.dumps({"text": "look\0again"}), "text cannot have the character U+0000"),
+    ("noted", json.dumps({"text": "\ud800"}), "text cannot have the character U+D800"),
+    ("noted", json.dumps({"text": None}), "text cannot be None"), ("noted", "{", "text cannot be None"),
+    ("tagged", json.dumps({"tag": "a\0b", "given": 1}), "tag cannot have the character U+0000"),
+    ("tagged", json.dumps({"tag": "t" * 99, "given": 1}), "tag cannot have 99 characters"),
+    ("tagged", None, "tag cannot be None"),
+])  # fmt: skip
 def test_a_note_that_cannot_be_read_closes_no_session(tmp_path, command, kind, data, problem):
     """A session with a note or tag that an older version stored and that cannot be read opens, verifies, is backed up,
     published and adopted without it; `check` and `verify` name it."""

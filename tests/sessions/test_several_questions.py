@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from oal_engine import datasets
-from oal_engine.datasets import Dataset, feeds, reading
+from oal_engine.datasets import reading
 from oal_engine.kernel import certainty as kernel_certainty
 from oal_engine.kernel import metrics, questions, rows
 from oal_engine.kernel.runs import Run
@@ -151,23 +151,6 @@ def test_a_session_reads_and_learns_as_a_replay_does(store, more):
     assert look_back.verify(store, opened.id).verified
 
 
-def test_an_answer_is_taken_back_as_a_whole(store):
-    """An undo takes back the labels of all questions and restores the state before; the same answer then leads to the
-    same state as at first."""
-    opened = labelled(store, 12)
-    before, asked = opened.digest(), opened.current
-    give(opened)
-    after = opened.digest()
-    take_back(opened)
-    assert before == opened.digest()
-    assert asked.id == opened.current.id
-    give(opened)
-    assert after == opened.digest()
-    for event in ("again", "again"):
-        opened.undo(event, asked.id)
-    assert before == Session(store, opened.id).digest()
-
-
 def test_a_correction_is_of_one_question(store):
     """A corrected label retrains the learner of its question; the other learners keep every bit, and the first labels
     stay in the log."""
@@ -198,18 +181,6 @@ def test_a_whole_answer_is_corrected_at_once(store):
     opened.correct(next(EVENTS), ids[2], 0)
     assert (0, [0, 0, 0], 5) == (opened.log[2].label, opened.log[2].labels, opened.place.progress.labels)
     assert opened.digest() == Session(store, opened.id).digest()
-
-
-def test_an_item_that_was_taken_back_comes_with_its_labels(store):
-    """After an undo, the item is asked about again with each question's old label, even in the reopened session."""
-    opened = of_several(store)
-    give(opened, [1, 0, -1])
-    assert [1, 0, -1] == opened.answered(opened.previous).old
-    take_back(opened)
-    assert [1, 0, -1] == opened.current.old == Session(store, opened.id).current.old
-    give(opened, 0)
-    take_back(opened)
-    assert [0, 0, 0] == opened.current.old
 
 
 def test_one_question_has_a_place_and_a_past(store):
@@ -246,16 +217,13 @@ def test_an_answer_without_any_label_is_a_skip(store):
     assert (1, 3) == (opened.place.progress.labels, opened.place.progress.skipped)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "sentence"),
-    [
-        ('"labels": [0, 0, 0]', '"labels": [0, 0]', "does not have the labels"),
-        ('"labels": [0, 0, 0]', '"labels": [0, 1, 0]', "does not have the labels"),
-        ('"labels": [0, 0, 0]', '"labels": [0, 2, 0]', "invalid value for data"),
-        ('"parts": [[0.0, 1], [0.0, 1], [0.0, 1]]', '"parts": [[0.0, 1], [0.0, 1]]', "does not have the parts"),
-        ('"name": "rare"', '"name": "half"', "different names"),
-    ],
-)
+@pytest.mark.parametrize(("old", "new", "sentence"), [
+    ('"labels": [0, 0, 0]', '"labels": [0, 0]', "does not have the labels"),
+    ('"labels": [0, 0, 0]', '"labels": [0, 1, 0]', "does not have the labels"),
+    ('"labels": [0, 0, 0]', '"labels": [0, 2, 0]', "invalid value for data"),
+    ('"parts": [[0.0, 1], [0.0, 1], [0.0, 1]]', '"parts": [[0.0, 1], [0.0, 1]]', "does not have the parts"),
+    ('"name": "rare"', '"name": "half"', "different names"),
+])  # fmt: skip
 def test_a_file_whose_parts_do_not_fit_is_refused(store, tmp_path, old, new, sentence):
     """A published session is refused if a record lacks the label or the part of a question, if a label is invalid, or
     if two questions have the same name."""
@@ -270,22 +238,19 @@ def test_a_file_whose_parts_do_not_fit_is_refused(store, tmp_path, old, new, sen
     there.close()
 
 
-@pytest.mark.parametrize(
-    ("more", "sentence"),
-    [
-        ({"questions": ["one"]}, "must be 2 to 26, or left out to ask one. Got 1."),
-        ({"questions": ["a", "a "]}, "different names. Got a twice."),
-        ({"questions": ["a", ""]}, "each question needs a name"),
-        ({"questions": [str(k) for k in range(27)]}, "2 to 26"),
-        ({"questions": ["a", "b|c"]}, r"no \|. Got b\|c"),
-        ({"questions": ["a", {"name": "b", "key": "x"}]}, "guidelines and a parent. Got key"),
-        ({"averaged": True}, "cannot have averaged weights"),
-        ({"seed_items": ["i1"]}, "cannot have seed words"),
-        ({"classes": ["a", "b"]}, "cannot have several classes"),
-        ({"algorithm": "auto-classes", "classes": ["a", "b"]}, "cannot have several classes"),
-        ({"algorithm": "Q_D"}, "a rule that gives every item a chance"),
-    ],
-)
+@pytest.mark.parametrize(("more", "sentence"), [
+    ({"questions": ["one"]}, "must be 2 to 26, or left out to ask one. Got 1."),
+    ({"questions": ["a", "a "]}, "different names. Got a twice."),
+    ({"questions": ["a", ""]}, "each question needs a name"),
+    ({"questions": [str(k) for k in range(27)]}, "2 to 26"),
+    ({"questions": ["a", "b|c"]}, r"no \|. Got b\|c"),
+    ({"questions": ["a", {"name": "b", "key": "x"}]}, "guidelines and a parent. Got key"),
+    ({"averaged": True}, "cannot have averaged weights"),
+    ({"seed_items": ["i1"]}, "cannot have seed words"),
+    ({"classes": ["a", "b"]}, "cannot have several classes"),
+    ({"algorithm": "auto-classes", "classes": ["a", "b"]}, "cannot have several classes"),
+    ({"algorithm": "Q_D"}, "a rule that gives every item a chance"),
+])  # fmt: skip
 def test_settings_that_several_questions_do_not_have_are_refused(store, more, sentence):
     """A session of several questions is refused if the names of its questions are invalid, or if a setting needs a
     session of one question."""
@@ -492,39 +457,3 @@ def test_tables_have_columns_for_each_question(store):
         assert [entry.predicted for entry in entries] == asked[f"predicted:{name}"].tolist()
         assert [entry.margin for entry in entries] == asked[f"margin:{name}"].tolist()
     assert {"some", "none"} == set(labels["class"].dropna())
-
-
-def test_the_budget_grows_and_the_stream_goes_on(store):
-    """An ended session continues when labels are added, and each answer to all questions costs one of them; the
-    reopened session has the same state."""
-    opened = of_several(store, budget=10)
-    while opened.current:
-        give(opened)
-    assert "budget" == opened.place.progress.end
-    opened.add_labels(next(EVENTS), 5)
-    while opened.current:
-        give(opened)
-    assert 15 == opened.place.progress.labels
-    assert opened.digest() == Session(store, opened.id).digest()
-    assert look_back.verify(store, opened.id).verified
-
-
-def test_appended_items_follow(store):
-    """Items appended to a running session are streamed after the earlier ones, and the log passes verification."""
-    names, ids = [f"f{j}" for j in range(X.shape[1])], [f"i{k}" for k in range(300)]
-    parts = [
-        reading.Items(ids[part], None, X[part], names, ids[part], np.zeros(100, np.int8), {})
-        for part in (slice(0, 100), slice(100, 200), slice(200, 300))
-    ]
-    datasets.add(store, "growing questions", datasets.table(parts[0]), "made.npz")
-    opened = of_several(store, "growing questions", budget=50, horizon=300, pace=1.0)
-    for part in parts[1:]:
-        for _ in range(8):
-            give(opened)
-        feeds.append(Dataset(store, "growing questions"), part)
-        opened.refresh()
-    while opened.current:
-        give(opened)
-    assert opened.log[-1].item > 250
-    assert opened.digest() == Session(store, opened.id).digest()
-    assert look_back.verify(store, opened.id).verified

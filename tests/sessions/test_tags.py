@@ -16,7 +16,7 @@ from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import MOST_TAGS, POSITIVE, SessionError, checked_tags, create
 from oal_engine.store import Store, StoreError
 from tests.harness.exports import GUARDED, TYPED, rows_of
-from tests.harness.sessions import EVENTS, begin, database, say, text_of, travelled, truth
+from tests.harness.sessions import EVENTS, begin, database, say, text_of
 
 ASK, WRONG = "ask a colleague", "wrong <b>population</b>"
 
@@ -78,19 +78,6 @@ def test_names_that_no_tag_can_have_are_refused(names, sentence):
     with pytest.raises(SessionError) as caught:
         checked_tags(names)
     assert sentence == str(caught.value)
-
-
-def test_tags_and_what_is_shown_are_published_and_adopted(tmp_path):
-    """An adopted session has the same tags on the same items, and shows the same columns."""
-    here, there = database(tmp_path / "here.db", "sparse"), database(tmp_path / "there.db", "as other")
-    opened = begin(here, tags=[ASK, WRONG], shown=["year"])
-    for k in range(6):
-        say(opened, truth(opened))
-        opened.tag(next(EVENTS), opened.history[k].item, (ASK, WRONG)[k % 2], True, "Ann")
-    opened.tag(next(EVENTS), opened.history[0].item, ASK, False, "Ben")
-    other = travelled(here, opened.id, there)
-    assert (opened.tags, [ASK, WRONG]) == (other.tags, other.settings.tags)
-    assert ["year"] == there.shown_columns(other.id)
 
 
 def test_a_session_without_tags_is_published_as_before(store):
