@@ -148,15 +148,15 @@ def test_at_the_end_only_undo_is_left(script):
 
 
 def test_untrusted_text_is_shown_as_it_is_written(script):
-    """Text from the data never becomes markup, wherever the card shows it."""
-    words = MARKUP + "<b>b</b><script>window.pwned=1</script>&amp;"
+    """Text from the data never becomes markup, wherever the card shows it, and no character of it is changed."""
+    words = MARKUP + "<b>b</b><script>window.pwned=1</script>&amp; {'a':  1} a\x01b\u200bc\u202ed\u202ce\u0301 👩‍👩‍👧"
     classes = [{"label": label, "name": f"{words} {label}", "keys": [key]} for label, key in ((1, "a"), (-1, "x"))]
     asked = question(1, parts=[[words, 0], [words, 0.5]], features=[[words, words, -0.5]], title=words, why=words)
     script.give(asked, classes=classes, error=words, previous=7)
     seen = script("card").evaluate("card => card.textContent")
     assert seen.count(words) == 2 + 2 + 1 + 1 + 1 + 2 * 2  # text, feature, title, why, error, classes twice
     script.give(place(None, end="budget", result=words), classes=classes)
-    assert words in script("text").inner_text()
+    assert words in script("text").text_content()
     script.run(1000)
     assert script("card").locator("img, script, b, em, a, svg").count() == 0
     assert script.page.evaluate("window.pwned") is None

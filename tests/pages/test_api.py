@@ -313,14 +313,6 @@ def test_a_large_body_is_not_read_to_its_end(session, program):
         assert status == told.status_code
 
 
-def test_a_page_of_another_origin_reaches_nothing(app_store, session, program):
-    """A request from a page with another origin is refused, even with a valid token."""
-    client = program(session)
-    asked = client.get("question").json()["question"]
-    told = client.post("events", json=event(asked, label=1), headers={"Origin": "http://evil.example"})
-    assert (403, []) == (told.status_code, answers(app_store, session))
-
-
 def test_the_requests_of_a_token_are_limited(session, program, monkeypatch):
     """Requests above the rate limit of a token get the status 429 for a second; other tokens are not affected."""
     client, other = program(session), program(session)

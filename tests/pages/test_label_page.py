@@ -104,9 +104,9 @@ def test_the_end_says_what_comes_next(work, keep, budget, more):
     assert more == (MORE_ITEMS in payload["place"]["result"])
 
 
-def test_labels_are_added_where_a_session_has_ended(app_store, work, keep):
-    """A session whose budget is spent offers more labels with a forecast and then continues; a stream that ended with
-    labels left offers none."""
+def test_labels_are_added_at_the_end_and_on_the_way(app_store, work, keep):
+    """A session whose budget is spent offers more labels with a forecast and then continues. Labels can be added beside
+    the settings while a question is waiting, and the question stays. A stream that ended offers none."""
     plain = keep("plain", 600, reading.Columns(("text",)))
     spent = work(19, plain, learner="pa-i", rule="all", budget=18).session  # a skip among them
     at = run("pages/1_Label.py", session=str(spent.id))
@@ -116,16 +116,11 @@ def test_labels_are_added_where_a_session_has_ended(app_store, work, keep):
     press(at, "add-labels")
     again = Session(app_store, spent.id)
     assert (25, 19, True) == (again.place.progress.budget, again.place.asked.round, again.place.progress.waiting)
+    press(listed(spent.id, "guidelines"), "add-labels-early")
+    early = Session(app_store, spent.id).place
+    assert (125, again.place.asked) == (early.progress.budget, early.asked)
     ended = work(16, keep("few", 16), learner="pa-i", rule="all", budget=200).session
     assert not [each for each in run("pages/1_Label.py", session=str(ended.id)).button if each.key == "add-labels"]
-
-
-def test_labels_are_added_on_the_way_beside_the_settings(app_store, work):
-    """Labels can be added in the panel with the settings while a question is waiting, and the question stays."""
-    session = work(5).session
-    press(listed(session.id, "guidelines"), "add-labels-early")
-    again = Session(app_store, session.id)
-    assert (300, session.place.asked) == (again.place.progress.budget, again.place.asked)
 
 
 def test_scoring_the_stream_at_the_end_keeps_no_event_waiting(work, monkeypatch):
@@ -244,22 +239,22 @@ def test_history_shows_who_answered_what_and_when(work):
         assert wrong == any(kind == "wrong" for _, kind in row["chips"])
 
 
-@pytest.mark.parametrize(("show", "fits"), [
-    ("1", lambda entry: entry.label == 1), ("-1", lambda entry: entry.label == -1),
-    ("0", lambda entry: entry.label == 0), ("corrected", lambda entry: entry.corrected),
-    ("noted", lambda entry: entry.note),
-    ("wrong", lambda entry: entry.label and entry.label != entry.predicted),
-])  # fmt: skip
-def test_history_is_filtered(work, show, fits):
+def test_history_is_filtered(work):
     """Each filter of the History list shows exactly the answers that it names."""
     server = work(60)
     entries = server.log
     server.session.correct("c", entries[4].id, -entries[4].label or 1, "anna")
     server.session.note("n", entries[9].item, "unsure", "anna")
-    expected = [entry.id for entry in reversed(server.log) if entry.label is not None and fits(entry)][:50]
-    assert expected
-    assert expected == [row["id"] for row in history.page(server, view(show=show))["rows"]]
-    assert show in dict(history.page(server, view())["shows"])
+    shows = dict(history.page(server, view())["shows"])
+    for show, fits in (
+        ("1", lambda entry: entry.label == 1), ("-1", lambda entry: entry.label == -1),
+        ("0", lambda entry: entry.label == 0), ("corrected", lambda entry: entry.corrected),
+        ("noted", lambda entry: entry.note), ("wrong", lambda entry: entry.label and entry.label != entry.predicted),
+    ):  # fmt: skip
+        expected = [entry.id for entry in reversed(server.log) if entry.label is not None and fits(entry)][:50]
+        assert expected
+        assert expected == [row["id"] for row in history.page(server, view(show=show))["rows"]]
+        assert show in shows
 
 
 def test_an_answer_of_long_ago_is_corrected_on_the_page(app_store, work):
@@ -301,23 +296,21 @@ def checked(work):
     return server, replace(checks, decisive=decisive)
 
 
-@pytest.mark.parametrize(("show", "found"), [("all", "at_odds"), ("depends", "decisive")])
-def test_answers_to_check_say_what_the_others_make_of_them(work, show, found):
+def test_answers_to_check_say_what_the_others_make_of_them(work):
     """The lists of contradicted and of decisive answers begin with the most urgent ones. They show the label that the
     other answers suggest, and how many items would change class without the answer or with a corrected one."""
     server, checks = checked(work)
-    rows = check.page(server, view(show=show), checks)["rows"]
-    wanted = getattr(checks, found)
-    assert [each.entry.id for each in wanted][: item_list.PAGE] == [row["id"] for row in rows]
-    for each, row in zip(wanted, rows):
-        ordered_by = (
-            f"disagreement {-each.margin:.2f}" if show == "all" else f"without it {each.without:,} items change"
-        )
-        assert ordered_by in row["by"]
-        assert f"about {each.without:,} of {server.session.rounds:,} items would" in row["means"]
-        assert f"about {each.corrected:,} if" in row["means"]
-        assert (each.margin < 0) == ((f"other answers: {server.session.names[each.other]}", "wrong") in row["chips"])
-    assert show in dict(check.page(server, view(), checks)["shows"])
+    for show, wanted in (("all", checks.at_odds), ("depends", checks.decisive)):
+        rows = check.page(server, view(show=show), checks)["rows"]
+        assert [each.entry.id for each in wanted][: item_list.PAGE] == [row["id"] for row in rows]
+        for each, row in zip(wanted, rows):
+            without = f"without it {each.without:,} items change"
+            assert (f"disagreement {-each.margin:.2f}" if show == "all" else without) in row["by"]
+            assert f"about {each.without:,} of {server.session.rounds:,} items would" in row["means"]
+            assert f"about {each.corrected:,} if" in row["means"]
+            chip = (f"other answers: {server.session.names[each.other]}", "wrong")
+            assert (each.margin < 0) == (chip in row["chips"])
+        assert show in dict(check.page(server, view(), checks)["shows"])
 
 
 def test_a_check_is_corrected_on_the_page_and_leaves_the_list(app_store, work):

@@ -10,10 +10,10 @@ from oal_engine.sessions.settings import create
 from tests.harness.pages import listed, press, run
 from tests.harness.shapes import workbook
 
-WORD = "![x](http://host/p.png)"  # a picture that a browser would fetch
+WORD = "![x](http://host/p.png)<u>"  # a picture that a browser would fetch, and a tag
 # Fields that Streamlit shows literally, or that a browser never shows; it renders all other fields as Markdown.
 PLAIN = {
-    ("Text", "body"), ("Html", "body"), ("Code", "code_text"), ("Selectbox", "options"), ("MultiSelect", "options"),
+    ("Text", "body"), ("Code", "code_text"), ("Selectbox", "options"), ("MultiSelect", "options"),
     ("Selectbox", "raw_value"), ("Selectbox", "default"), ("TextInput", "placeholder"), ("TextInput", "default"),
     ("TextInput", "value"), ("TextArea", "default"), ("TextArea", "placeholder"), ("TextArea", "value"),
     ("PageLink", "query_string"), ("BidiComponent", "json"), ("PlotlyChart", "spec"), ("DownloadButton", "url"),

@@ -129,18 +129,18 @@ PANELS = {"progress": "not odd", "history": "", "pushed": "", "check": "", "lear
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", PANELS)
-def test_panels_show_the_question_that_is_chosen(several, name):
+def test_panels_show_the_question_that_is_chosen(several):
     """Progress, History, Pushed, Check and Learned have a box that chooses the question, as Find does."""
-    server = several(30)
-    session = server.session.id
-    at = listed(session, name, run("pages/1_Label.py", session=str(session), annotator="anna"))
-    assert ["Progress", "History", "Pushed", "Check", "Find", "Learned", "Guidelines"] == [tab.label for tab in at.tabs]
-    box = at.selectbox(key=f"question-{session}")
-    assert NAMES == box.options
-    assert not box.set_value("odd").run().exception
-    assert PANELS[name] in words(at)
-    assert ("170 labels left" in words(at)) == (name == "progress")
+    session = several(30).session.id
+    tabs = ["Progress", "History", "Pushed", "Check", "Find", "Learned", "Guidelines"]
+    for name, sentence in PANELS.items():
+        at = listed(session, name, run("pages/1_Label.py", session=str(session), annotator="anna"))
+        assert tabs == [tab.label for tab in at.tabs]
+        box = at.selectbox(key=f"question-{session}")
+        assert NAMES == box.options
+        assert not box.set_value("odd").run().exception
+        assert sentence in words(at)
+        assert ("170 labels left" in words(at)) == (name == "progress")
 
 
 def test_history_corrects_one_question(several):
