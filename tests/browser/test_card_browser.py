@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
-from tests.harness.browser import DESKTOP, PHONE, Card, bounds, button, fits, history
+from tests.harness.browser import DESKTOP, PHONE, Card, bounds, fits, history
 from ui.label.card_server import CLASS_KEYS
 
 SWIPE = """(text, [along, down]) => {
@@ -95,32 +95,6 @@ def test_tabs_drawn_anew_leave_the_focus_where_it_was(label):
     page.get_by_role("tablist").evaluate(drawn_anew)
     page.evaluate("new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
     expect(tab).not_to_be_focused()
-
-
-@pytest.mark.slow
-def test_the_end_leads_to_the_files_and_to_another_session(visit, app, store, keep):
-    """Links at the end of a session lead to the replay with its files and to a new session on the same data. The links
-    can be reached by keys and keep the annotator's name, and Back returns to the end."""
-    one, *_ = (keep(name, ("some words", "other words")) for name in ("one", "another"))
-    session = create(store, one, learner="pa-i", rule="all", budget=1)
-    card = Card(visit(app, f"/Label?session={session}&annotator=emma"))
-    page = card.page
-    card.press("a")
-    expect(card("text")).to_contain_text("The budget of 1 label is spent")
-    card.saved()
-    card("text").focus()
-    card.tap("Tab")
-    card.tap("Enter")
-    expect(page).to_have_url(app.url(f"/Replay?session={session}"))
-    button(page, "Download").wait_for()
-    page.locator(".st-key-top").get_by_role("button", name="emma").wait_for()
-    page.go_back()
-    card.ready()
-    card("text").get_by_role("link", name="New session on this data").click()
-    form = page.get_by_role("combobox", name="Data set")
-    expect(form).to_have_value("one")
-    expect(page).to_have_url(app.url("/"))
-    page.locator(".st-key-top").get_by_role("button", name="emma").wait_for()
 
 
 @pytest.mark.slow

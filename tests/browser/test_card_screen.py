@@ -389,10 +389,7 @@ def test_marks_are_asked_of_the_server_and_all_look_alike(script):
     assert script.page.evaluate("marks") == [True]
     assert script("text").locator(".term").evaluate(
         "term => [term.className, getComputedStyle(term).textDecorationLine]"
-    ) == [
-        "term",
-        "none",
-    ]
+    ) == ["term", "none"]
     script("highlight").click()
     assert script.page.evaluate("marks") == [True, False]
 
@@ -448,17 +445,6 @@ def test_a_long_text_is_there_to_its_end_after_its_beginning_was_painted(script,
     assert 3_000 < len(beginning) < 9_000  # more than the box shows
     script.run(FRAME)
     assert script("text").evaluate("text => text.textContent") == whole
-
-
-def test_a_very_long_text_scrolls_and_the_next_begins_at_its_top(script):
-    """A text of 100,000 characters with a thousand terms scrolls and can be answered; the next opens at its top."""
-    long = [["word " * 20, 0], ["term", 0.5]] * 1000
-    script.give(question(1, parts=long), {1: {1: place(question(2, parts=long))}})
-    script.press("PageDown")
-    script.press("a")
-    assert script("text").evaluate("text => text.scrollTop") == 0
-    assert script("text").evaluate("text => text.scrollHeight > 10 * text.clientHeight")
-    assert script.answers == [(1, 1)]
 
 
 # Links at the end

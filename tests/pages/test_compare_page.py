@@ -201,11 +201,7 @@ INVALID = [
     ("compare-OAAL-delta_plus", "10^2..", "delta_plus of OAAL must be numbers or powers such as 10^-5..10^5."),
     ("compare-OAAL-delta_plus", "-1", "delta_plus of asymmetric must be &gt; 0. Got -1.0."),
     ("compare-hit", "some", "Target number of labels must be a number, several (1, 10), or powers such"),
-    (
-        "compare-c_p",
-        "0.5, 0.9",
-        "Several weights make a sweep, which cannot be tuned: take parameters as given.",
-    ),
+    ("compare-c_p", "0.5, 0.9", "Several weights make a sweep, which cannot be tuned: take parameters as given."),
     ("compare-rho", "much", "Weight of positives in learning (rho) must be a number"),
     ("compare-data", [], "data of a comparison must be a list of at least one."),
 ]

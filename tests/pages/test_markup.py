@@ -146,6 +146,7 @@ def test_every_page_is_literal(session, chosen):
     for panel in ("Progress", "History", "Pushed", "Check", "Learned", "Guidelines", "Team"):
         check(listed(session, panel.lower(), at=run("pages/1_Label.py", session=session, **who)))
     check(run("pages/3_Replay.py", session=session, **who))
+    check(run("pages/1_Label.py", session=WORD, **who))
     at = run("pages/2_Compare.py", **who)
     check(at)
     at.button(key="compare-remove-1").click().run()

@@ -470,11 +470,3 @@ def test_no_more_questions_are_offered_than_a_session_can_have(app_store, tmp_pa
     assert ("flag7 and 18 more", False) == (label[-len("flag7 and 18 more") :], "flag8" in label)
     press(at, "new-each-1")
     assert [*flags][:26] == at.text_area(key="new-questions").value.splitlines()
-
-
-def test_the_form_of_one_question_is_as_it_was(app_store, keep):
-    """If the form's field for questions is empty, the session asks one question."""
-    keep()
-    press(form(), "new-send")
-    settings = Session(app_store, app_store.sessions()[0]["id"]).settings
-    assert (None, "Relevant") == (settings.questions, settings.positive_name)
