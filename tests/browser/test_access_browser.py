@@ -213,7 +213,6 @@ def test_uploads_of_who_is_logged_out_are_refused_before_a_byte_is_read(visit, a
 
 
 def test_uploads_of_who_may_enter_are_taken(visit, app, another):
-    """An upload by a person on the list of people who may enter is stored."""
     page = visit(app, context=another, cookie=log_in(app, "ben@example.org"))
     body = b'--x\r\nContent-Disposition: form-data; name="a"; filename="a.csv"\r\n\r\ntext\r\n--x--\r\n'
     with upload(app, page, session_id(page), len(body)) as connection:
@@ -229,6 +228,5 @@ def test_files_made_for_somebody_are_for_who_may_enter(app):
 
 
 def test_the_owner_names_the_hosts(unreadable):
-    """The app behind a proxy answers only under the host names that its owner allows."""
     hosts = ("label.example.org", "127.0.0.1", "localhost")
     assert [200, 200, 400] == [asked(unreadable, "/", Host=host)[0] for host in hosts]

@@ -125,7 +125,6 @@ def test_long_class_names_wrap(label, names):
 
 
 def test_no_class_has_a_key_of_streamlit_or_of_the_card():
-    """The keys of K classes are distinct, and avoid C, R, G, H, N and Z, which have other meanings."""
     assert len(set(CLASS_KEYS)) == len(CLASS_KEYS)
     assert not set(CLASS_KEYS) & set("crghnz")
 

@@ -85,7 +85,6 @@ def test_only_addresses_of_the_web_become_links(script):
 
 
 def test_an_item_of_a_title_alone_is_not_empty(script):
-    """An item with only a title does not say that it has no text."""
     script.give(question(1, heading=[["A title", 0]], parts=[]), ALL)
     assert script("text").inner_text() == "A title"
 

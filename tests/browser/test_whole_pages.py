@@ -126,7 +126,6 @@ def test_the_player_shows_the_same_above_a_text(visit, app, store, papers):
 
 @pytest.mark.slow
 def test_no_page_is_wider_than_its_window(visit, app, store, keep, tmp_path):
-    """No page, even with long names and open forms, is wider than its window on a desktop or a phone."""
     name = "W" * 110
     dataset = keep(name, ["a word", "a word"], ids="W" * 90)
     session = create(store, dataset, learner="pa-i", rule="all", name=name, positive_name="W" * 60)

@@ -103,14 +103,12 @@ def test_unclear_secrets_let_nobody_in(secrets, written):
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads every file")
 def test_secrets_that_may_not_be_read_let_nobody_in(secrets):
-    """A secrets file that cannot be read closes the app."""
     secrets.write_text(LISTS)
     secrets.chmod(0)
     assert not access.standing({}).enters
 
 
 def test_secrets_that_the_command_names_must_exist(secrets, monkeypatch):
-    """If the command line names a secrets file that does not exist, the app is closed."""
     option = config.get_config_options()["secrets.files"]
     monkeypatch.setattr(option, "where_defined", "command-line argument or environment variable")
     assert "The secrets .streamlit/secrets.toml are missing." in access.standing({}).problem
@@ -118,7 +116,6 @@ def test_secrets_that_the_command_names_must_exist(secrets, monkeypatch):
 
 @pytest.mark.parametrize("written", [None, "[database]\nurl = 'somewhere'"])
 def test_without_a_log_in_everybody_is_an_owner(secrets, written):
-    """If there are no secrets, or none that concern access, everybody may enter and is an owner."""
     if written:
         secrets.write_text(written)
     assert access.Standing(enters=True, owns=True) == access.standing({})
@@ -135,7 +132,6 @@ def test_a_server_that_asked_for_a_log_in_never_opens(secrets, written):
 
 
 def test_unclear_secrets_are_not_mended_by_removing_them(secrets):
-    """Removing an unclear secrets file, for instance to rewrite it, does not open the app."""
     secrets.write_text("[auth")
     assert not access.standing({}).enters
     secrets.unlink()
@@ -404,7 +400,6 @@ def test_a_connection_stays_while_nothing_changes_for_its_person(secrets):
 
 
 def test_a_connection_made_before_the_log_in_was_asked_for_ends(secrets):
-    """Once a log-in is configured in the secrets, a connection that was opened earlier without one is closed."""
     server = Server()
 
     async def ask_for_a_log_in():

@@ -26,8 +26,6 @@ def shown(at):
 
 
 def test_a_comparison_opens_as_it_was_sent(comparison):
-    """The address of a comparison sets the controls of its result, such as metric, axis and budget, and stays
-    unchanged."""
     at = run(COMPARE, comparison=comparison, **RESULT, **{"lines-2-2": "OAAL"})
     assert ("cost", "push_query", "rounds", ("things", 20), False) == shown(at)
     assert ["OAAL"] == at.multiselect(key="lines-2-2").value
@@ -36,7 +34,6 @@ def test_a_comparison_opens_as_it_was_sent(comparison):
 
 
 def test_a_race_opens_as_it_was_sent(app_store, tmp_path):
-    """The address of a race sets the data, labels, seed, strategies and their parameters."""
     add_texts(app_store, tmp_path, "few texts")
     sent = {"view": "race", "data": "few texts", "labels": "9", "seed": "7", "strategies": ["Q_A", "PAA-I"]}
     at = run(COMPARE, **sent)

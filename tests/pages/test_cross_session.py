@@ -147,7 +147,6 @@ def test_a_second_tab_of_a_person_follows_the_first(app_store, own, sent, name):
     messages.RowEvent(id="row", row=0, action=1), messages.RowTag(id="row", row=0, tag="unsure", given=True),
 ])  # fmt: skip
 def test_a_row_of_a_list_is_one_of_its_session(app_store, theirs, own, event):
-    """An event from a session's list cannot correct or tag a question of another session."""
     opened, before = Session(app_store, own), stored(app_store, theirs.id)
     told = {
         sentence(lambda row=row: history.change(opened, event.model_copy(update={"row": row}), BEN))
@@ -158,7 +157,6 @@ def test_a_row_of_a_list_is_one_of_its_session(app_store, theirs, own, event):
 
 
 def test_every_statement_that_takes_a_question_takes_its_session():
-    """A question is looked up by its number and its session, never by its number alone."""
     for name, method in inspect.getmembers(Store, inspect.isfunction):
         parameters = [*inspect.signature(method).parameters]
         if "question" in parameters:
@@ -166,7 +164,6 @@ def test_every_statement_that_takes_a_question_takes_its_session():
 
 
 def test_nothing_is_written_about_a_question_of_another_session(app_store, theirs, own):
-    """If a write names a session and a question of another session, the store refuses it or changes nothing."""
     question, before = theirs.log[0].id, stored(app_store, theirs.id)
     for act in (
         *(

@@ -77,7 +77,6 @@ def test_what_the_model_was_told_is_not_highlighted(work):
 
 
 def test_plotly_accepts_the_charts(work):
-    """The charts, which are sent to the browser unchecked, are valid figures."""
     session = work().session
     estimate = SimpleNamespace(value=0.5, low=0.4, high=0.6)
     points = [(t, None, {key: {"sum": estimate, "f1": estimate} for key in NAMES}) for t in (10, 20)]
@@ -240,7 +239,6 @@ def test_history_shows_who_answered_what_and_when(work):
 
 
 def test_history_is_filtered(work):
-    """Each filter of the History list shows exactly the answers that it names."""
     server = work(60)
     entries = server.log
     server.session.correct("c", entries[4].id, -entries[4].label or 1, "anna")
@@ -381,7 +379,6 @@ def test_what_takes_long_is_made_less_often_than_people_answer(work, monkeypatch
 
 
 def test_pushed_means_the_same_on_the_card_and_in_the_tab(work):
-    """At every question, the card's count of pushed items equals the count in the tab Pushed."""
     server = work(40)
     for k in range(30):
         total = re.search(r"(\d+)( items?|$)", pushed.page(server, view())["total"])[1]
@@ -391,7 +388,6 @@ def test_pushed_means_the_same_on_the_card_and_in_the_tab(work):
 
 
 def test_what_was_pushed_is_listed_with_its_score_newest_first(work):
-    """The tab Pushed lists the rounds with a positive prediction and no question, newest first, with their margins."""
     server = work(60)
     margins, predicted, asked = server.session.decided
     rounds = [t for t in range(len(asked))[::-1] if predicted[t] > 0 and not asked[t]]
@@ -419,7 +415,8 @@ def test_what_passed_of_several_classes_is_listed_by_class(work, keep):
 @pytest.mark.slow
 @pytest.mark.parametrize("trains", [False, True])
 def test_a_wrong_mark_trains_only_where_the_switch_says_so(app_store, work, trains):
-    """A mark is always stored, but costs a label and changes the model only if the switch lets marks train."""
+    """A mark is always stored, but costs a label and changes the model only if the switch lets marks train. A mark that
+    did not train can be taken back."""
     server = work(60)
     session = server.session
     row = pushed.page(server, view())["rows"][0]["id"]
@@ -433,16 +430,10 @@ def test_a_wrong_mark_trains_only_where_the_switch_says_so(app_store, work, trai
     marked = pushed.page(CardServer(session.id), view(show="marked"), trains)["rows"]
     assert [row] == [each["id"] for each in marked]
     assert bool(marked[0]["actions"]) != trains
-
-
-def test_a_mark_can_be_taken_back(app_store, work):
-    """A mark that did not train is removed by a second event."""
-    server = work(60)
-    row, session = pushed.page(server, view())["rows"][0]["id"], server.session.id
-    at = listed(session, "pushed", events=[{"id": "m1", "row": row, "action": 1}])
-    at.session_state[f"pushed-{session}"] = {"events": [{"id": "m2", "row": row, "action": 0}]}
-    assert not at.run().exception
-    assert {} == Session(app_store, session).marks
+    if not trains:
+        at.session_state[f"pushed-{session.id}"] = {"events": [{"id": "m2", "row": row, "action": 0}]}
+        assert not at.run().exception
+        assert {} == Session(app_store, session.id).marks
 
 
 # Learned terms, forecasts and hints
@@ -498,7 +489,6 @@ def test_the_page_proves_that_learning_acts(work):
 
 
 def test_the_page_says_how_much_each_learner_is_heard(work):
-    """If the model averages several learners, the Learned tab names each learner with its weight."""
     server = work(5, algorithm="auto")
     text = words(listed(server.session.id, "learned"))
     for name, share in learners.member_weights(server.session.learner).items():
@@ -597,7 +587,6 @@ def test_the_budget_line_says_until_when_a_paced_session_asks(settings, then):
     ("symmetric", (0, 0.004), "The model was fairly sure; drawn anyway (0.4 % chance)."),
 ])  # fmt: skip
 def test_the_card_says_why_an_item_is_asked(rule, draw, sentence):
-    """The card says why an item is asked: a random check, the query rule, or a random draw with the rule's chance."""
     audit, probability = draw
     question = SimpleNamespace(audit=audit, probability=probability)
     assert sentence == why(SimpleNamespace(settings=SimpleNamespace(rule=rule)), question, SimpleNamespace(labels=1))
@@ -641,9 +630,10 @@ def test_answers_that_differ_from_the_file_are_counted_beside_the_figures(work, 
 
 
 @pytest.mark.slow
-def test_estimates_have_intervals_and_never_stand_beside_exact_figures(work, keep):
+def test_estimates_have_intervals_and_never_stand_beside_exact_figures(work, keep, monkeypatch):
     """A stream without labels shows estimates with intervals once there are enough positive answers, and before that
-    the reason why they are missing."""
+    the reason why they are missing. If estimates end before the stream does, the page names the item at which they end
+    and says that they understate the final model."""
     plain = keep("plain", 1200, reading.Columns(("text",)))
     few, many = work(20, plain, **BINARY), work(150, plain, 3, **BINARY)
     at = run("pages/1_Label.py", session=str(few.session.id))
@@ -655,16 +645,10 @@ def test_estimates_have_intervals_and_never_stand_beside_exact_figures(work, kee
     assert "so far" not in text
     assert '<b style="font-size:.95rem">F1</b>' not in text
     assert re.search(r"0\.\d\d \(0\.\d\d–[01]\.\d\d\)", text)
-
-
-def test_the_estimates_of_a_closed_window_say_that_they_understate_the_model(work, keep, monkeypatch):
-    """If estimates end before the stream does, the page names the item at which they end and says that they understate
-    the final model."""
-    server = work(150, keep("plain", 1200, reading.Columns(("text",))), 3, **BINARY)
-    seen = estimates.look(server.session)
+    seen = estimates.look(many.session)
     closed = seen._replace(now=replace(seen.now, closed=1233))
     monkeypatch.setattr(estimates, "look", lambda session, points=60: closed)
-    text = words(run("pages/1_Label.py", session=str(server.session.id)))
+    text = words(run("pages/1_Label.py", session=str(many.session.id)))
     assert "Estimates end at item 1,234" in text
     assert "understate the final model" in text
 

@@ -106,7 +106,6 @@ def test_a_card_of_another_page_or_kind_is_refused_before_its_body_is_read(work,
 
 
 def test_strangers_learn_nothing_of_a_session(work, sent, become):
-    """A stranger's event gets the same reply whether or not the session exists, and is not stored."""
     server = work(answers=1, **BINARY, owner="anna@example.org")
     become("eve@example.org")
     for session in (server.session.id, 99, 10**30):

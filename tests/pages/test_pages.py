@@ -84,7 +84,6 @@ def test_no_page_is_a_traceback_where_the_database_is_in_trouble(work_then, trou
 
 
 def test_home_shows_while_algorithms_are_compiled(store, monkeypatch):
-    """While a process compiles algorithms, and only then, Home says how many of them are compiled."""
     monkeypatch.setattr(compiling, "progress", lambda: (7, 200))
     for runs in (True, False):
         monkeypatch.setattr(warm_up, "is_compiling", lambda runs=runs: runs)
@@ -92,7 +91,6 @@ def test_home_shows_while_algorithms_are_compiled(store, monkeypatch):
 
 
 def test_the_form_offers_every_algorithm_with_its_declared_parameters(store, texts):
-    """The form offers every registered algorithm with exactly its declared parameters."""
     at = form()
     offered = at.selectbox(key="new-algorithm").options
     kind = f"new-kind-{texts}"
@@ -110,7 +108,6 @@ def test_the_form_offers_every_algorithm_with_its_declared_parameters(store, tex
 
 
 def test_the_form_makes_the_session_that_it_shows(store, texts):
-    """The session has the settings that were chosen in the form."""
     at = form()
     at.selectbox(key="new-algorithm").select("PAA-I").run()
     at.number_input(key="new-budget").set_value(7)
@@ -131,8 +128,9 @@ def test_the_form_takes_words_and_texts_of_the_rare_class(store, texts):
     at.button(key="new-send").click().run()
     assert "seed words must occur in the data. Got nowhere." in words(at)
     lines = ["a good text of word1 and word2", "so good, that it counts twice here"]
-    at.text_area(key="new-seeds").set_value(f"{lines[0]}\n\ngood, word1,nowhere\n{lines[1]}")
+    at.text_area(key="new-seeds").set_value("\n\n".join(lines))
     assert "2 example texts." in words(at.run())
+    at.text_area(key="new-seeds").set_value(f"{lines[0]}\n\ngood, word1,nowhere\n{lines[1]}").run()
     press(at, "new-send")
     known = store.session(store.sessions()[0]["id"])["prior"]
     expected = {
@@ -284,7 +282,6 @@ def test_home_lists_a_session_and_removes_it_only_after_a_question(store, texts)
 
 
 def test_the_form_of_a_demo_begins_with_its_guidelines(store):
-    """A new session on the data of a demo has the names and the guidelines of the demo."""
     demo.dataset(store, "abstracts")
     at = form()
     at.button(key="new-send").click().run()
@@ -662,7 +659,6 @@ def test_what_is_doubtful_about_a_file_to_add_is_asked(store, tmp_path):
 
 
 def test_a_data_set_in_use_cannot_be_removed(store, texts):
-    """Only a data set that no session uses can be removed."""
     session = create(store, texts, "PAA-I")
     assert run("pages/4_Data.py").button(key=f"remove-{texts}").disabled
     store.remove_session(session)

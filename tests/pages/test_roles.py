@@ -70,8 +70,6 @@ def event(server):
     [(EVE, None, "you have no role"), (BEN, "reader", "you may read"), (BEN, "annotator", None), (ADMIN, None, None)],
 )
 def test_the_card_takes_events_of_annotators_only(app_store, session, become, who, role, refused):
-    """Events of a session's annotators and of owners of the studio are stored; forged events of readers and strangers
-    are refused."""
     if role:
         app_store.put_role(session, who, role, ANNA)
     become(who)
@@ -99,7 +97,6 @@ def test_a_role_that_is_taken_away_ends_an_open_page(app_store, session, become,
 
 
 def test_a_reader_gets_no_card_and_no_list_to_correct_in(app_store, session, become, sent):
-    """A reader gets neither the card nor lists with corrections, and their forged events are not stored."""
     opened = Session(app_store, session)
     question = opened.place.asked.id
     opened.answer("given", question, 1, ANNA)
@@ -246,20 +243,9 @@ def test_a_comparison_is_of_its_data_and_not_of_their_name(app_store, session, k
     assert gone in shown("pages/2_Compare.py", comparison=1)
 
 
-def test_only_owners_restore(app_store, session, become):
-    """A removed session is hidden from its annotators; its owner can restore it."""
-    app_store.put_role(session, BEN, "annotator", ANNA)
-    app_store.remove_session(session, ANNA)
-    become(BEN)
-    assert "private" not in shown("home.py")
-    become(ANNA)
-    at = run("home.py")
-    pressed(at, "Restore")
-    assert [session] == [row["id"] for row in app_store.sessions()]
-
-
 def test_what_was_removed_says_so_after_a_reload(app_store, session, keep, become):
-    """The address of a removed session or comparison says that it was removed, to people who could see it."""
+    """The address of a removed session or comparison says that it was removed, to people who could see it. Only the
+    session's owner can restore it."""
     app_store.put_role(session, BEN, "reader", ANNA)
     spec = experiments.specification({"data": [DATA], "algorithms": {"PAA-I": {}}})
     compared = experiments.begin(spec, app_store, "compared")
@@ -272,6 +258,10 @@ def test_what_was_removed_says_so_after_a_reload(app_store, session, keep, becom
             assert (gone in shown(page, session=session)) == (who != EVE)
         assert "This comparison was removed." in shown("pages/2_Compare.py", comparison=compared)
         assert "Comparison 2 does not exist." in shown("pages/2_Compare.py", comparison=compared + 1)
+        assert ("private" in shown("home.py")) == (who in (ANNA, ADMIN))
+    become(ANNA)
+    pressed(run("home.py"), "Restore")
+    assert [session] == [row["id"] for row in app_store.sessions()]
 
 
 async def _nothing():
