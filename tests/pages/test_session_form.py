@@ -51,11 +51,14 @@ def test_the_form_links_to_the_documentation(app_store, keep):
     keep()
     texts = [each.value for each in form().markdown]
     assert "Nothing to tune; [auto](Docs?page=auto) says how it works" in " ".join(texts)
-    shown = " ".join(each.value for each in run("pages/5_Docs.py", page="auto").markdown)
+    at = run("pages/5_Docs.py")
+    at.query_params["page"] = "auto"
+    shown = " ".join(each.value for each in at.run().markdown)
     assert shown.startswith("# ")
     assert "](Docs?page=estimates" in shown
     assert ".md)" not in shown
-    assert "The documentation has no page &lt;i&gt;." in words(run("pages/5_Docs.py", page="<i>"))
+    at.query_params["page"] = "<i>"
+    assert "The documentation has no page &lt;i&gt;." in words(at.run())
 
 
 @pytest.mark.slow
