@@ -647,6 +647,7 @@ def test_estimates_have_intervals_and_never_stand_beside_exact_figures(work, kee
     assert re.search(r"0\.\d\d \(0\.\d\d–[01]\.\d\d\)", text)
     seen = estimates.look(many.session)
     closed = seen._replace(now=replace(seen.now, closed=1233))
+    many.session.answer("one more", many.session.place.asked.id, -1)  # so that the page looks again
     monkeypatch.setattr(estimates, "look", lambda session, points=60: closed)
     text = words(run("pages/1_Label.py", session=str(many.session.id)))
     assert "Estimates end at item 1,234" in text

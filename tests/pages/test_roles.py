@@ -54,12 +54,13 @@ def test_a_page_shows_a_session_to_who_has_a_role(app_store, session, become):
 def test_a_number_tells_a_stranger_nothing(app_store, session, become):
     """A person without a role gets the same sentence whether a session exists, was removed, or never existed."""
     become(EVE)
-    for _ in range(2):
+    for is_removed in (False, True):
+        if is_removed:
+            app_store.remove_session(session, ANNA)
         for page in ("pages/1_Label.py", "pages/3_Replay.py"):
             one, other = (words(run(page, session=n)).replace(f"Session {n} ", "Session N ") for n in (session, 999))
             assert one == other
             assert "Session N does not exist, or is not open to eve@example.org." in one
-        app_store.remove_session(session, ANNA)
 
 
 def event(server, id="forged"):
@@ -198,32 +199,21 @@ def test_only_owners_name_people_and_remove(app_store, session, become):
         assert owns == any(button.key == f"remove-{session}" for button in run("home.py").button)
 
 
-def test_an_open_question_whether_to_remove_asks_for_the_role_again(app_store, session, become):
-    """A former owner who confirms the removal of a session in an open dialog removes nothing."""
-    app_store.put_role(session, BEN, "owner", ANNA)
-    become(BEN)
-    at = run("home.py")
-    at.button(key=f"remove-{session}").click().run()
-    app_store.put_role(session, BEN, "annotator", ANNA)
-    press(at, "remove-sure")
-    assert "You may not remove this any more." == str(at.session_state["remove-problem"])
-    assert [session] == [row["id"] for row in app_store.sessions()]
-
-
-@pytest.mark.parametrize(("page", "key"), [("pages/4_Data.py", "remove-1"), ("pages/2_Compare.py", "compare-remove-1")])
-def test_who_owns_the_studio_no_more_removes_nothing(app_store, keep, become, page, key):
-    """A former owner of the studio cannot confirm the removal of a data set or comparison in a dialog still open."""
-    keep("texts", 20)
-    experiments.begin(
-        experiments.specification({"data": ["texts"], "algorithms": {"PAA-I": {}}}), app_store, "compared"
-    )
+@pytest.mark.parametrize(
+    ("page", "key"),
+    [("home.py", "remove-1"), ("pages/4_Data.py", "remove-2"), ("pages/2_Compare.py", "compare-remove-1")],
+)
+def test_who_is_no_owner_any_more_removes_nothing(app_store, session, keep, become, page, key):
+    """A former owner cannot confirm the removal of a session, data set or comparison in a dialog that is still open."""
+    keep("unused", 20)
+    experiments.begin(experiments.specification({"data": [DATA], "algorithms": {"PAA-I": {}}}), app_store, "compared")
     become(ADMIN)
     at = run(page)
     at.button(key=key).click().run()
     become(EVE)
-    at.button(key="remove-sure").click().run()
+    press(at, "remove-sure")
     assert "You may not remove this any more." == str(at.session_state["remove-problem"])
-    assert (1, 1) == (len(app_store.datasets()), len(app_store.comparisons()))
+    assert (1, 2, 1) == tuple(len(each()) for each in (app_store.sessions, app_store.datasets, app_store.comparisons))
 
 
 def test_a_comparison_is_of_its_data_and_not_of_their_name(app_store, session, keep, become):
