@@ -210,16 +210,12 @@ INVALID = [
 def test_an_invalid_field_is_refused_in_one_sentence(store, tmp_path):
     """An invalid field shows one sentence, and the comparison cannot be started."""
     imported(store, tmp_path)
-    at = run()
     for field, value, sentence in INVALID:
-        widget = at.multiselect if isinstance(value, list) else at.text_input
-        before = widget(key=field).value
-        widget(key=field).set_value(value).run()
+        at = run()
+        (at.multiselect if isinstance(value, list) else at.text_input)(key=field).set_value(value).run()
         assert not at.exception
         assert sentence in words(at)
         assert "compare-send" not in [button.key for button in at.button]
-        widget(key=field).set_value(before).run()
-        assert sentence not in words(at)
 
 
 @pytest.mark.slow

@@ -108,7 +108,7 @@ def test_labels_are_added_at_the_end_and_on_the_way(app_store, work, keep):
     the settings while a question is waiting, and the question stays. A stream that ended offers none."""
     plain = keep("plain", 600, reading.Columns(("text",)))
     spent = work(19, plain, learner="pa-i", rule="all", budget=18).session  # a skip among them
-    at = run("pages/1_Label.py", session=str(spent.id))
+    at = run("pages/1_Label.py", session=str(spent.id), annotator="carla")
     forecast = estimates.forecast(118, False)
     assert f"Labeling continues at item 20, where the budget ran out. {forecast}" in words(at)
     at.number_input(key="add-labels-labels").set_value(7)
