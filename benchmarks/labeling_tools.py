@@ -25,6 +25,7 @@ from oal_engine.store import Store
 OURS = "OAL Studio"
 ASREVIEW, LABEL_STUDIO = "asreview==3.0.8", "label-studio==1.23.2"  # pinned here only
 ROOT = Path(__file__).parent.parent
+AGAIN = "sh", "-c", 'until false; do "$@"; done', "sh"  # runs a command again whenever it ends
 PATIENCE = 300  # seconds for a server to start, and for its first item
 BUDGET = 1000
 STRATEGIES = {
@@ -174,10 +175,12 @@ def session(store, dataset, strategy):
 
 
 @contextmanager
-def serving(database, folder, **environment):
-    """Serve the real app on a database. Yield the address of its home page, and its process."""
+def serving(database, folder, again=False, **environment):
+    """Serve the real app on a database. Yield the address of its home page, and its process. again: whether a shell,
+    which is then the process, starts the app again when it ends."""
     port = free_port()
     command = [sys.executable, *f"-m streamlit run app.py --server.headless true --server.port {port}".split()]
+    command = [*AGAIN, *command] if again else command
     base = f"http://127.0.0.1:{port}"
     own = {"OAL_DB": str(database.resolve()), "OAL_COMPILE": "0", "MALLOC_ARENA_MAX": "2"}
     with running(command, f"{base}/_stcore/health", folder, ROOT, **own, **environment) as server:

@@ -14,6 +14,7 @@ import signal
 import sys
 from collections import Counter
 from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -28,7 +29,7 @@ from common import SEED, table
 from httpx import AsyncClient, HTTPError, codes
 from label_latency import zipf
 from labeling_tools import PATIENCE, STRATEGIES, imported, serving, session
-from streamlit_page import open_page
+from streamlit_page import LOST, open_page
 
 from oal_engine import experiments
 from oal_engine.experiments import jobs
@@ -282,15 +283,52 @@ def discrepancies(store, annotators):
 # The load
 
 
-async def labeling(address, server, annotators, seconds, pause):
-    """Let all annotators work for `seconds`. Return the processor time of the server and of this process, and the
-    memory of the server."""
+def family(server):
+    """Yield the processes of the server that run now."""
+    with suppress(psutil.NoSuchProcess):
+        process = psutil.Process(server.pid)
+        yield from (process, *process.children(recursive=True))
+
+
+def of_family(server, measure):
+    """Return the sum of what `measure` says of each process of the server, without those that end meanwhile."""
+    total = 0
+    for process in family(server):
+        with suppress(psutil.NoSuchProcess):
+            total += measure(process)
+    return total
+
+
+def seconds_used(process):
+    return sum(process.cpu_times()[:4])  # its own, and those of its children that have ended
+
+
+def megabytes(process):
+    return round(process.memory_info().rss / 2**20)
+
+
+async def killing(server, address, kills, end):
+    """Kill the server `kills` times a minute, until the time `end`; a shell starts it again. A server is killed a
+    random time after it has answered. Return the number of kills."""
+    rng, killed = Random(SEED), 0
+    async with AsyncClient() as client:
+        while perf_counter() < end:
+            await asyncio.sleep(0.05)
+            with suppress(HTTPError):
+                await client.get(f"{address}/_stcore/health")
+                await asyncio.sleep(rng.expovariate(kills / 60))
+                for process in [*family(server)][1:]:  # all but the shell
+                    with suppress(psutil.NoSuchProcess):
+                        process.kill()
+                killed += 1
+    return killed
+
+
+async def labeling(address, server, annotators, seconds, pause, kills):
+    """Let all annotators work for `seconds`. Return the processor time of the server and of this process, the memory of
+    the server, and the number of its kills."""
     start, begun = asyncio.Event(), []
-    process = psutil.Process(server.pid)
-
-    def used():
-        return sum(process.cpu_times()[:2])
-
+    used = partial(of_family, server, seconds_used)
     async with asyncio.TaskGroup() as tasks:
         for annotator in annotators:
             tasks.create_task(annotator.work(address, start, lambda: begun[0] + seconds, pause))
@@ -298,15 +336,18 @@ async def labeling(address, server, annotators, seconds, pause):
             await annotator.opened.wait()
         gc.freeze()  # a full collection of this process would hold back all annotators at once
         begun.append(perf_counter())
-        before, own, memory = used(), process_time(), [megabytes(process)]
+        before, own, memory = used(), process_time(), [of_family(server, megabytes)]
         start.set()
-        while (left := begun[0] + seconds - perf_counter()) > 0:
+        end = begun[0] + seconds
+        killer = tasks.create_task(killing(server, address, kills, end)) if kills else None
+        while (left := end - perf_counter()) > 0:
             await asyncio.sleep(min(60, left))
-            memory.append(megabytes(process))
+            memory.append(of_family(server, megabytes))
         after = used()
+        killed = await killer if killer else 0
         shares = {"server_cores": (after - before) / seconds, "client_cores": (process_time() - own) / seconds}
         costs = {"server_cpu_seconds": after - before} | shares
-    return {name: round(cost, 2) for name, cost in costs.items()} | {"memory_mb": memory}
+    return {name: round(cost, 2) for name, cost in costs.items()} | {"memory_mb": memory, "kills": killed}
 
 
 @contextmanager
@@ -336,23 +377,19 @@ def comparing(store, dataset):
         jobs.cancel(store, comparison)
 
 
-def megabytes(process):
-    return round(process.memory_info().rss / 2**20)
-
-
 def spread(seconds):
     return {name: round(1000 * float(np.percentile(seconds, at)), 1) for name, at in PERCENTILES.items()}
 
 
 def run(
     annotators=20, minutes=10.0, items=5000, pause=1.0, strategies=tuple(STRATEGIES), together=False, comparison=False,
-    cuts=0.0,
+    cuts=0.0, kills=0.0,
 ):  # fmt: skip
     """Start the app on a database of its own, let the annotators label, and return the counts, times and costs.
 
     together: whether all share one session that asks about every item; there, they never undo, as an undo shows the
     item again and stores nothing. comparison: whether the server also runs a comparison. cuts: how often per minute the
-    connection of each annotator is cut.
+    connection of each annotator is cut. kills: how often per minute the server is killed, if that many starts fit in.
     """
     texts, source = zipf(items, VOCABULARY)
     truth = [item.relevant for item in texts]
@@ -369,13 +406,14 @@ def run(
         ]
         load = round(os.getloadavg()[0], 1)
         beside = comparing(store, dataset) if comparison else nullcontext(int)
-        with serving(store.path, folder) as (address, server), beside as replays:
-            costs = asyncio.run(labeling(address, server, people, 60 * minutes, pause))
+        with serving(store.path, folder, again=kills > 0) as (address, server), beside as replays:
+            costs = asyncio.run(labeling(address, server, people, 60 * minutes, pause, kills))
             costs["replays"] = replays()
         log = (folder / "server.log").read_text(errors="replace")
         counts = discrepancies(store, people)
         store.close()
-    problems = Counter(problem for annotator in people for problem in annotator.problems)
+    expected = (LOST,) if kills else ()
+    problems = Counter(each for annotator in people for each in annotator.problems if each not in expected)
     problems.update({"a traceback in the server's log": log.count("Traceback (most recent call last)")})
     times = [time for annotator in people for time in annotator.acknowledged.values()]
     kinds = Counter(annotator.sent[id][1]["action"] for annotator in people for id in annotator.acknowledged)
@@ -411,7 +449,9 @@ def lines(result):
         [[*map(round, times.values()), *(result[name] for name in costs)]],
     )
     yield f"Memory of the server at the start and every minute: {', '.join(map(str, result['memory_mb']))} MB."
-    if result["cuts"]:
+    if result["kills"]:
+        yield f"The server was killed {result['kills']} times; acknowledgements waited."
+    elif result["cuts"]:
         yield f"Lines were cut for {CUT_SECONDS} seconds {result['cuts']} times; acknowledgements waited."
     else:
         yield f"Aim: acknowledged within {AIM} ms at p95; {'met' if times['p95'] <= AIM else 'missed'}."
@@ -427,11 +467,12 @@ def main(
     together: Annotated[bool, typer.Option("--together", help="All label in one session.")] = False,
     comparison: Annotated[bool, typer.Option("--comparison", help="A comparison runs meanwhile.")] = False,
     cuts: Annotated[float, typer.Option(min=0, help="Cuts of each line a minute, of 5 seconds.")] = 0.0,
+    kills: Annotated[float, typer.Option(min=0, help="Kills of the server a minute.")] = 0.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ):
     """Let many annotators label at the same time, and check that each acknowledged event is stored exactly once."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # so that SIGTERM stops the server, too
-    result = run(annotators, minutes, items, pause, strategy, together, comparison, cuts)
+    result = run(annotators, minutes, items, pause, strategy, together, comparison, cuts, kills)
     print(json.dumps(result) if as_json else "\n".join(lines(result)))
 
 

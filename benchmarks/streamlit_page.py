@@ -13,9 +13,11 @@ from urllib.parse import urlsplit
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.asyncio.client import connect
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, WebSocketException
 
 EARLY = ForwardMsg.FINISHED_EARLY_FOR_RERUN
+LOST = "the server closed the connection"
+RECONNECT_SECONDS = 0.2  # between two attempts to connect again
 NO_TOKEN = "PLACEHOLDER_AUTH_TOKEN"  # sent if there is no XSRF cookie
 
 
@@ -102,11 +104,17 @@ class Page:
         await self.rerun(component.fragment)
 
     async def listen(self):
-        """Process the messages of the server."""
+        """Process the messages of the server. Connect again when the connection is lost."""
         with suppress(ConnectionClosed):
             async for data in self.socket:
                 self._take(ForwardMsg.FromString(data))
-        self.on_problem("the server closed the connection")
+        self.on_problem(LOST)
+        is_back = False
+        while not is_back:
+            await asyncio.sleep(RECONNECT_SECONDS)
+            with suppress(OSError, WebSocketException):
+                await self.connect()
+                is_back = True
 
     def _take(self, message):
         if message.HasField("ref_hash"):

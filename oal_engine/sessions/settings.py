@@ -368,7 +368,8 @@ def create(
             questions[k], own_seeds = seeded(dataset_of_seeds, question)
             priors |= {k: own_seeds.weights} if own_seeds else {}
     values = vars(own) | vars(own.weights) | names | {
-        "name": (own.name or data["name"]).strip(), "dataset": data["id"], "items": data["items"], "horizon": horizon,
+        "name": (own.name or "").strip() or data["name"].strip(),
+        "dataset": data["id"], "items": data["items"], "horizon": horizon,
         "algorithm": chosen.algorithm, "learner": chosen.learner, "rule": chosen.rule,
         "parameters": json.dumps({"learner": chosen.learner_parameters, "rule": chosen.rule_parameters}),
         "budget": budget, "seed": seed, "classes": json.dumps(names["classes"]) if names["classes"] else None,

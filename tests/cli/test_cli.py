@@ -191,7 +191,7 @@ def test_import_by_a_mesh_tree(ok, run, tmp_path):
     mesh = ["Heart Arrest/*TH; Human.", "heart diseases.", "Liver; Human.", None]
     (tmp_path / "ohsumed.87").write_text(
         "".join(
-            f".I {k}\n.U\n8700{k}\n" + (f".M\n{headings}\n" if headings else "") + ".T\nA title of words.\n"
+            f".I {k}\n.U\n8700{k}\n" + (f".M\n{headings}\n" if headings else "") + ".T\nA title of {k} words.\n"
             for k, headings in enumerate(mesh)
         )
     )
@@ -201,7 +201,7 @@ def test_import_by_a_mesh_tree(ok, run, tmp_path):
     imported = ok("import", "ohsumed.87", "--name", "heart", *tree, *number, "--json")
     assert (4, 2, 2, None) == tuple(imported[key] for key in ("items", "positives", "negatives", "classes"))
     stored = datasets.Dataset(Store(), "heart")
-    assert ("87000", "A title of words.", mesh[0]) == tuple(stored.item(0)[key] for key in ("id", "text", "label"))
+    assert ("87000", "A title of 0 words.", mesh[0]) == tuple(stored.item(0)[key] for key in ("id", "text", "label"))
     assert [1, 1, -1, -1] == stored.y.tolist()
     together = "--mesh-tree FILE and --mesh-number NUMBER must be given together."
     alone = "--mesh-tree cannot be combined with --positive, --contains or --multiclass."

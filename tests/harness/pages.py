@@ -11,7 +11,7 @@ ADMIN = "admin@example.org"  # the owner of the studio in tests where people log
 WAIT = 60  # seconds; the first run of a page compiles
 
 
-def run(page, **query):
+def run(page, /, **query):
     """Run a page with these query parameters in its address, and check that it does not fail."""
     at = AppTest.from_file(str(ROOT / "home.py"), default_timeout=WAIT)
     if page != "home.py":

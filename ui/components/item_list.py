@@ -15,7 +15,7 @@ from ..page import check_may_answer, counted
 from . import component
 from .card import mount_component
 
-PAGE = 50  # items; a page with an open row goes on for as many items after it, so that keys need not wait for the next
+PAGE = 50  # items; a page with an open row has as many items after it, so that keys need not wait for the next
 SNIPPET_CHARACTERS = 300
 MAX_SEARCHED = 10_000  # newest items: searching more would delay the page
 SEARCH_BLOCK = 500  # items read at a time
@@ -40,8 +40,8 @@ def show(server: CardServer, name: str, correct: Callable, page: Callable, event
 
     def payload(problem: str | None, _: str, view: messages.View | None) -> dict[str, Any]:
         view = view or messages.View()
-        shown = {"name": key, "session": server.name, "view": view.model_dump(), "walk": begun, "error": problem}
-        return shown | page(view)
+        frame = {"name": key, "session": server.name, "view": view.model_dump(), "walk": begun, "error": problem}
+        return frame | page(view)
 
     mount_component(_mount, key + begun, events, handle, payload, view=messages.View)
 
@@ -73,16 +73,16 @@ def page_of(
         total = len(positions)
         matches = list(enumerate(_items(session, positions[first:end]), first))
     else:
-        found = list[tuple[int, dict[str, Any]]]()
+        results = list[tuple[int, dict[str, Any]]]()
         for k, item in _matching(session, positions, wanted, more_words):
             if ids[k] == view.open:
-                first, end = _bounds(len(found), PAGE)
-            found.append((k, item))
-            if len(found) > end + PAGE:  # an open row is not further away
+                first, end = _bounds(len(results), PAGE)
+            results.append((k, item))
+            if len(results) > end + PAGE:  # an open row is not further away
                 break
         else:
-            total, within = len(found), f" among the newest {MAX_SEARCHED:,}" * (len(positions) > MAX_SEARCHED)
-        matches = found[first:end]
+            total, within = len(results), f" among the newest {MAX_SEARCHED:,}" * (len(positions) > MAX_SEARCHED)
+        matches = results[first:end]
     opened = next((n for n, (k, _) in enumerate(matches) if ids[k] == view.open), len(matches))
     whole = range(opened, opened + 1 + AHEAD * view.walk)
     rows = [(k, item | {"row": ids[k], "whole": n in whole}) for n, (k, item) in enumerate(matches)]
