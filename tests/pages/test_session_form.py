@@ -51,14 +51,11 @@ def test_the_form_links_to_the_documentation(app_store, keep):
     keep()
     texts = [each.value for each in form().markdown]
     assert "Nothing to tune; [auto](Docs?page=auto) says how it works" in " ".join(texts)
-    at = run("pages/5_Docs.py")
-    at.query_params["page"] = "auto"
-    shown = " ".join(each.value for each in at.run().markdown)
+    shown = " ".join(each.value for each in run("pages/5_Docs.py", page="auto").markdown)
     assert shown.startswith("# ")
     assert "](Docs?page=estimates" in shown
     assert ".md)" not in shown
-    at.query_params["page"] = "<i>"
-    assert "The documentation has no page &lt;i&gt;." in words(at.run())
+    assert "The documentation has no page &lt;i&gt;." in words(run("pages/5_Docs.py", page="<i>"))
 
 
 @pytest.mark.slow
