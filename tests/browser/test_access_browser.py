@@ -162,7 +162,6 @@ def test_a_foreign_host_name_is_refused_everywhere(app, host):
 
 
 def test_the_names_of_this_machine_are_served(app):
-    """Pages are served and websockets are opened under each of the machine's own host names."""
     for host in (f"localhost:{app.port}", f"127.0.0.1:{app.port}", "LOCALHOST"):
         assert 200 == asked(app, "/", Host=host)[0]
         assert 101 == asked(app, "/_stcore/stream", Host=host, Origin=f"http://{host}", **UPGRADE)[0]

@@ -140,7 +140,6 @@ def test_a_removed_session_is_an_end_with_a_way_home(script):
 
 
 def test_a_browser_that_forbids_storage_still_labels(script):
-    """Labeling works in a browser that forbids storage, although a reload then loses unsaved answers."""
     forbid = "() => { Storage.prototype.setItem = Storage.prototype.getItem = () => { throw Error('forbidden') } }"
     script.page.evaluate(forbid)
     script.give(1, ALL)

@@ -413,7 +413,6 @@ def test_each_paragraph_has_the_direction_of_its_own_words(script):
 
 
 def test_an_empty_item_says_so(script):
-    """An item without text or values says so, and can be answered."""
     text, values = "This item has no text.", "This item has no values."
     for n, (sentence, empty) in enumerate([
         (text, {"parts": []}), (text, {"parts": [[" \n\t", 0]]}), (values, {"parts": [], "features": []}),

@@ -90,8 +90,6 @@ def test_another_pass_is_one_click(app_store, work, keep):
 
 
 def test_who_owes_a_second_answer_does_not_find_the_first(work, monkeypatch):
-    """A person who owes an item a second answer finds the item as waiting, without a label. The first annotator finds
-    it as answered."""
     server = work(8, overlap=1.0, **BINARY)
     entry = server.session.log[0]
     words = server.session.dataset.item(entry.item)["text"]

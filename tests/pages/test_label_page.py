@@ -324,8 +324,6 @@ def test_a_check_is_corrected_on_the_page_and_leaves_the_list(app_store, work):
 
 
 def test_lists_to_check_say_why_they_are_empty(work):
-    """A list of answers to check that is empty says why: the first check is not done, no answer fits the search, or
-    none is contradicted."""
     server, checks = checked(work)
     assert "Checking the answers..." == check.page(server, view(), None)["empty"]
     assert "No answer fits." == check.page(server, view(search="nowhere"), checks)["empty"]

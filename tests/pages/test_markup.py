@@ -77,7 +77,6 @@ NUMBERS = [("a", f"b {PICTURE}", "label"), *((k / 2, PICTURE if k == 7 else k, k
 
 @pytest.mark.slow
 def test_sheets_are_literal(chosen):
-    """The question about the sheets of a workbook shows their names literally."""
     sheets = [(name, [("text", "label"), *((f"word {k}", k % 2) for k in range(20))]) for name in ("one", "!(x)(y)")]
     at = chosen(workbook(*sheets), "b.xlsx")
     assert ["one", "\\!\\(x\\)\\(y\\)"] == at.radio(key="doubt-sheet").options

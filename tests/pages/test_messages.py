@@ -169,7 +169,6 @@ def test_a_list_is_shown_whatever_view_is_wanted(work, name):
 
 
 def test_a_mark_far_behind_the_stream_is_refused(work):
-    """A mark on a round that does not exist is refused with a one-sentence error."""
     at = listed(work().session.id, "pushed", events=[MARK | {"row": 10**15}])
     assert list_of(at)["error"].startswith("Not stored: a mark must be on one of the 600 rounds.")
 

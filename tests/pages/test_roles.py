@@ -189,8 +189,6 @@ def test_an_owner_names_people_and_takes_it_back(app_store, session, become):
 
 @pytest.mark.slow
 def test_only_owners_name_people_and_remove(app_store, session, become):
-    """Only an owner of a session can edit its people and tags and has the button that removes it; an annotator has none
-    of these."""
     app_store.put_role(session, BEN, "annotator", ANNA)
     for who, owns in ((BEN, False), (ANNA, True)):
         become(who)
