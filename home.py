@@ -8,7 +8,7 @@ import streamlit as st
 
 from oal_engine.datasets.demo import FIVE_QUESTIONS
 from oal_engine.sessions import compiling
-from oal_engine.sessions.backups import age_of_newest
+from oal_engine.sessions.backups import age_of_newest, failure
 from oal_engine.sessions.settings import create
 from oal_engine.store import Store
 from ui import page
@@ -96,6 +96,8 @@ with guarded():
             show_session(store, row)
         show_removed(store)
         if sessions and page.owns() and os.environ.get("OAL_BACKUPS") != "0":
+            if failed := failure(store):
+                complain(f"The last backup failed. {failed}")
             small_note(age_of_newest(store, datetime.now(UTC)))
     with right:
         st.header("Data sets", anchor=False)

@@ -11,6 +11,7 @@ from urllib.parse import quote, unquote
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from oal_engine.datasets import sweep
 from oal_engine.output.jsonlines import UNWRITABLE
@@ -148,6 +149,12 @@ def _standing() -> access.Standing:
 def mail() -> str:
     """Return the e-mail address that the user logged in with ("" if the app has no log-in)."""
     return _standing().mail
+
+
+def person() -> str:
+    """Return who uses the page: the e-mail address, or the browser session if the app has no log-in."""
+    context = get_script_run_ctx()
+    return mail() or (context.session_id if context else "")
 
 
 def role(store: Store, session: int) -> str | None:

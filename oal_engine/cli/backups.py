@@ -20,7 +20,7 @@ Force = Annotated[bool, Option("--force", help="Replace an existing file or data
 def backup(
     file: Annotated[Path, Argument(help="The .tar file to write.")], force: Force = False, db: Db = None
 ) -> None:
-    """Write the database and the rows of its data sets to one file, even while the app is in use."""
+    """Check the database and the rows of its data sets, and write them to one file, even while the app is in use."""
     backups.backup(Store(db, read_only=True), file, force)
     print(f"{file}: {file.stat().st_size:,} bytes. `check {file}` verifies it.")
 
@@ -59,7 +59,7 @@ def check(
 
 
 def restore(
-    file: Annotated[Path, Argument(help="A file that `backup` wrote, or a backup that the server kept.")],
+    file: Annotated[Path, Argument(help="A file that `backup` or the server wrote.")],
     force: Force = False,
     db: Db = None,
 ) -> None:

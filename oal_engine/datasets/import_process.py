@@ -1,14 +1,13 @@
-"""Preview, import and append files for the web page, in a child process.
+"""Preview, import and append files for the web page, in a child process with limits on memory and time.
 
-Labeling does not wait for it, and an import cannot exceed its memory limit. The child process inherits the open file;
-an upload has no name on the disk, so that nothing of it remains. The child exits together with its parent.
+Labeling does not wait for it. The child process inherits the open file; an upload has no name on the disk, so that
+nothing of it remains. The child ends with its page, and with its parent.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -19,32 +18,35 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from queue import Empty, Queue
-from threading import BoundedSemaphore, Thread
-from typing import IO, TYPE_CHECKING, Any, BinaryIO, TypeAlias, cast
+from threading import Thread
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, TypeAlias, TypedDict, Unpack, cast
 
-from . import importing, reading
-from .importing import ImportRequest
+from . import reading
+from .cage import IMPORTS, LOOKS, PAUSE_SECONDS, Cage, Turn, end_with_parent
 from .reading import archives, proposals, readers, sources
 from .reading.archives import Files
 from .reading.parsed import Doubt, without_options
 from .reading.proposals import FirstItem
-from .reading.sources import FileOrPath, Layout, PhaseProgress
+from .reading.sources import LIMITS, FileOrPath, Layout, PhaseProgress
 
 if TYPE_CHECKING:
     from ..store import Store
+    from .importing import ImportRequest
 
 NamedFile: TypeAlias = tuple[FileOrPath | Files, str]  # a path or open files, and their name
 
-MEMORY_BYTES = 4 * 2**30  # that the process may map, unless the environment sets OAL_IMPORT_MEMORY
-NICE = 10  # labeling has priority
-PAUSE_SECONDS = (
-    0.2  # without a message, until progress is reported again, so that an abandoned page can stop its process
-)
-READ_SLOTS, PREVIEW_SLOTS = BoundedSemaphore(2), BoundedSemaphore(4)  # files that this server reads at once
 PREVIEW_ROWS, PREVIEW_COLUMNS, CELL_CHARACTERS = 20, 100, 500
 COUNTED_LINES = 1_000_000  # lines in which label words are counted
 # Each thread of a library reserves much memory.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2", "RAYON_NUM_THREADS": "1"}
+
+
+class Page(TypedDict, total=False):
+    """For whom a child process works. It does one work of a kind for a person at a time ("": for anybody). progress:
+    called several times a second with (phase, done, total); it may raise an error to end the process."""
+
+    person: str
+    progress: PhaseProgress
 
 
 @contextmanager
@@ -65,38 +67,47 @@ def _open(source: FileOrPath | Files) -> Iterator[BinaryIO]:
 
 
 def peek(
-    source: FileOrPath | Files, name: str, reader: str | None = None, encoding: str = "utf-8", layout: Layout = Layout()
+    source: FileOrPath | Files,
+    name: str,
+    reader: str | None = None,
+    encoding: str = "utf-8",
+    layout: Layout = Layout(),
+    **page: Unpack[Page],
 ) -> reading.Peek:
     """Read the first rows of a file like `reading.peek`, with each cell cut to CELL_CHARACTERS."""
-    head = _run("peek", source, name, reader=reader, encoding=encoding, layout=asdict(layout))
+    head = _run("peek", (source, name), page, request=_asked(reader, encoding, layout))
     tuples = {key: tuple(head[key]) for key in ("numeric", "lists", "pairs")}
     doubts = tuple(Doubt(about, question, *map(tuple, answers)) for about, question, *answers in head["doubts"])
     return reading.Peek(**head | tuples | {"guess": _columns(head["guess"]), "doubts": doubts})
 
 
 def first_items(
-    file: NamedFile, columns: reading.Columns, reader: str | None, encoding: str, layout: Layout
+    file: NamedFile, columns: reading.Columns, reader: str | None, encoding: str, layout: Layout, **page: Unpack[Page]
 ) -> tuple[list[FirstItem], str]:
     """Preview an import: return the first items of a file, and a sentence on how it is read. Nothing is stored."""
-    request = ImportRequest(reader, encoding, layout)
-    items, sentence = _run("items", *file, columns=asdict(columns), request=_packed(request))
+    request = _asked(reader, encoding, layout)
+    items, sentence = _run("items", file, page, columns=asdict(columns), request=request)
     return [FirstItem(*item) for item in items], sentence
 
 
 def more_first_items(
-    store: Store, file: NamedFile, dataset: int, request: ImportRequest, vectors: NamedFile | None = None
+    store: Store,
+    file: NamedFile,
+    dataset: int,
+    request: ImportRequest,
+    vectors: NamedFile | None = None,
+    **page: Unpack[Page],
 ) -> tuple[list[FirstItem], str]:
     """Preview an append: return the first items of a file, and a sentence on how it is read. Nothing is stored."""
     items, sentence = _run(
-        "more items", *file, None, vectors, database=str(store.path.resolve()), dataset=dataset,
-        request=_packed(request),
-    )  # fmt: skip
+        "more items", file, page, vectors, database=_path(store), dataset=dataset, request=_packed(request)
+    )
     return [FirstItem(*item) for item in items], sentence
 
 
-def mesh_terms(source: FileOrPath | Files, name: str, number: str) -> tuple[str, ...]:
+def mesh_terms(source: FileOrPath | Files, name: str, number: str, **page: Unpack[Page]) -> tuple[str, ...]:
     """Return the terms at a MeSH tree number or below it, like `readers.mesh_terms`. source: file of the MeSH tree."""
-    return tuple(_run("mesh", source, name, number=number))
+    return tuple(_run("mesh", (source, name), page, number=number))
 
 
 def check(
@@ -105,9 +116,11 @@ def check(
     request: ImportRequest,
     progress: PhaseProgress,
     vectors: NamedFile | None = None,
+    person: str = "",
 ) -> str:
     """Read a file without storing anything. Report its contents. vectors: a file with the vectors of its texts."""
-    return _run("check", *file, progress, vectors, columns=asdict(columns), request=_packed(request))
+    page = Page(person=person, progress=progress)
+    return _run("check", file, page, vectors, columns=asdict(columns), request=_packed(request))
 
 
 def import_file(
@@ -118,12 +131,19 @@ def import_file(
     request: ImportRequest,
     progress: PhaseProgress,
     vectors: NamedFile | None = None,
+    person: str = "",
 ) -> str:
     """Import a file as the data set `title`. Report its contents. vectors: a file with the vectors of its texts."""
-    return _run(
-        "import", *file, progress, vectors, database=str(store.path.resolve()), title=title, columns=asdict(columns),
-        request=_packed(request),
-    )  # fmt: skip
+    from .importing import sweep
+
+    try:
+        return _run(
+            "import", file, Page(person=person, progress=progress), vectors, database=_path(store), title=title,
+            columns=asdict(columns), request=_packed(request),
+        )  # fmt: skip
+    except BaseException:
+        sweep(store)  # a process that was killed could not remove its rows
+        raise
 
 
 def append(
@@ -133,28 +153,20 @@ def append(
     request: ImportRequest,
     progress: PhaseProgress,
     vectors: NamedFile | None = None,
+    person: str = "",
 ) -> str:
     """Append the items of a file to a data set. Return the report. vectors: a file with the vectors of its texts."""
-    return _run(
-        "append", *file, progress, vectors, database=str(store.path.resolve()), dataset=dataset,
-        request=_packed(request),
-    )  # fmt: skip
+    page = Page(person=person, progress=progress)
+    return _run("append", file, page, vectors, database=_path(store), dataset=dataset, request=_packed(request))
 
 
-def _run(
-    work: str,
-    source: FileOrPath | Files,
-    name: str,
-    progress: PhaseProgress | None = None,
-    vectors: NamedFile | None = None,
-    **settings: Any,
-) -> Any:
+def _run(work: str, named: NamedFile, page: Page, vectors: NamedFile | None = None, **settings: Any) -> Any:
     """Run WORK[work] in a child process, and return its result. If `progress` raises an error, the child is killed."""
-    answer: dict[str, Any] = {}
-    done = "reading", 0, 1
-    settings["name"] = name
+    source, name = named
+    cage, settings["name"] = _cage(work), name
+    person, progress = page.get("person", ""), page.get("progress", lambda *_: None)
     with (
-        _slot(READ_SLOTS if progress else PREVIEW_SLOTS, progress),
+        cage.turn(person, progress) as turn,
         _open(source) as file,
         _open(vectors[0]) if vectors else nullcontext() as vectors_file,
     ):
@@ -162,40 +174,40 @@ def _run(
             settings["vectors"] = vectors_file.fileno(), vectors[1]
         inherited = [each.fileno() for each in (file, vectors_file) if each]
         process = subprocess.Popen(
-            [sys.executable, "-m", __spec__.name, str(file.fileno())], cwd=Path(__file__).parents[2],
+            [sys.executable, "-m", __spec__.name, str(file.fileno()), str(os.getpid())], cwd=Path(__file__).parents[2],
             env=os.environ | ONE_THREAD, pass_fds=inherited, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         with process:
             try:
                 with suppress(BrokenPipeError):
                     print(json.dumps([work, settings]), file=process.stdin, flush=True)
-                lines: Queue[str] = Queue()
-                Thread(target=_put, args=(cast(IO[str], process.stdout), lines), daemon=True).start()
-                while not answer:
-                    with suppress(Empty):
-                        if not (line := lines.get(timeout=PAUSE_SECONDS)):
-                            break
-                        answer = json.loads(line)
-                        done = answer.pop("progress", done)
-                    if progress:
-                        progress(*done)
+                answer = _answer(process, progress, cage, turn, name)
             finally:
                 process.kill()
+    if "error" in answer:
+        raise reading.DataError(answer["error"])
     if "result" not in answer:
-        raise reading.DataError(answer.get("error") or _crashed(name, process.returncode))
+        raise cage.crashed(name, process.returncode)
     return answer["result"]
 
 
-@contextmanager
-def _slot(slots: BoundedSemaphore, progress: PhaseProgress | None) -> Iterator[None]:
-    """Wait for a semaphore slot, and hold it for the body. `progress`, called meanwhile, may raise an error to stop."""
-    while not slots.acquire(timeout=PAUSE_SECONDS):
-        if progress:
-            progress("waiting", 0, 1)
-    try:
-        yield
-    finally:
-        slots.release()
+def _answer(
+    process: subprocess.Popen[str], progress: PhaseProgress, cage: Cage, turn: Turn, name: str
+) -> dict[str, Any]:
+    """Wait for the result or the error of a child process, and report its progress. Return {} if it ends without."""
+    lines: Queue[str] = Queue()
+    Thread(target=_put, args=(cast(IO[str], process.stdout), lines), daemon=True).start()
+    done = "reading", 0, 1
+    while True:
+        with suppress(Empty):
+            if not (line := lines.get(timeout=PAUSE_SECONDS)):
+                return {}
+            answer = json.loads(line)
+            if "progress" not in answer:
+                return dict(answer)
+            done = answer["progress"]
+        progress(*done)
+        cage.check(turn, name)
 
 
 def _put(output: IO[str], lines: Queue[str]) -> None:
@@ -206,24 +218,17 @@ def _put(output: IO[str], lines: Queue[str]) -> None:
     lines.put("")
 
 
-def _too_large(name: str) -> str:
-    return (
-        f"{name} needs more memory than the {_memory() / 2**30:.1f} GiB that an import of this page may take: "
-        "import it on the command line, or raise OAL_IMPORT_MEMORY (bytes)."
-    )
+def _cage(work: str) -> Cage:
+    return IMPORTS if work in ("check", "import", "append") else LOOKS
 
 
-def _crashed(name: str, code: int | None) -> str:
-    """Return the error message for a process that exited unexpectedly: some libraries end the process when memory runs
-    out."""
-    return (
-        f"The process that read {name} exited unexpectedly (exit code {code}), probably out of memory: its limit is "
-        f"{_memory() / 2**30:.1f} GiB (OAL_IMPORT_MEMORY). See the server log."
-    )
+def _path(store: Store) -> str:
+    return str(store.path.resolve())
 
 
-def _memory() -> int:
-    return int(os.environ.get("OAL_IMPORT_MEMORY", MEMORY_BYTES))
+def _asked(reader: str | None, encoding: str, layout: Layout) -> dict[str, Any]:
+    """Return the options of a look in the form of `_packed`."""
+    return {"reader": reader, "encoding": encoding, "layout": asdict(layout), "limits": asdict(LIMITS)}
 
 
 def _packed(request: ImportRequest) -> dict[str, Any]:
@@ -234,16 +239,16 @@ def _packed(request: ImportRequest) -> dict[str, Any]:
 # In the child process. `settings` are the keyword arguments of `_run`, decoded from JSON
 
 
-def _request(settings: Mapping[str, Any]) -> ImportRequest:
-    """Rebuild an import request from JSON, and read the file of vectors if there is one."""
-    values = dict(settings["request"])
-    values |= {"layout": Layout(**values["layout"]), "limits": sources.Limits(**values["limits"])}
-    values["embedding"] = values["embedding"] and Path(values["embedding"])
+def _options(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Rebuild the options with which a file is read from JSON, and read the file of vectors if there is one."""
+    asked = settings["request"]
+    layout, limits = Layout(**asked["layout"]), sources.Limits(**asked["limits"])
+    options = {"reader": asked["reader"], "encoding": asked["encoding"], "layout": layout, "limits": limits}
     if "vectors" in settings:
         number, name = settings["vectors"]
         with open(number, "rb") as file:
-            values["vectors"] = reading.read_vectors(file, name=name)
-    return ImportRequest(**values)
+            options["vectors"] = reading.read_vectors(file, name=name)
+    return options
 
 
 def _columns(columns: Mapping[str, Any]) -> reading.Columns:
@@ -253,13 +258,13 @@ def _columns(columns: Mapping[str, Any]) -> reading.Columns:
 
 
 def _peek(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -> dict[str, Any]:
-    head = reading.peek(file, PREVIEW_ROWS, COUNTED_LINES, **settings | {"layout": Layout(**settings["layout"])})
+    head = reading.peek(file, PREVIEW_ROWS, COUNTED_LINES, name=settings["name"], **_options(settings))
     rows = [{column: row[column][:CELL_CHARACTERS] for column in list(row)[:PREVIEW_COLUMNS]} for row in head.rows]
     return head._asdict() | {"rows": rows, "guess": asdict(head.guess)}
 
 
 def _items(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -> tuple[list[FirstItem], str]:
-    columns, options = _columns(settings["columns"]), _request(settings).reading
+    columns, options = _columns(settings["columns"]), _options(settings)
     items, description = proposals.first_items(file, columns, name=settings["name"], **options)
     sentences = reading.layout_sentence(description), _size(file, settings["name"], options)
     return _cut(items), " ".join(filter(None, sentences))
@@ -269,7 +274,7 @@ def _more_items(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any
     from ..store import Store
     from . import feeds, stored
 
-    data, options = stored.Dataset(Store(settings["database"]), settings["dataset"]), _request(settings).reading
+    data, options = stored.Dataset(Store(settings["database"]), settings["dataset"]), _options(settings)
     items, description = feeds.first_items(data, file, name=settings["name"], **options)
     return _cut(items), reading.layout_sentence(description)
 
@@ -297,7 +302,7 @@ def _mesh(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -> 
 
 
 def _check(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -> str:
-    columns, options = _columns(settings["columns"]), _request(settings).reading
+    columns, options = _columns(settings["columns"]), _options(settings)
     items = reading.read(
         file, columns, name=settings["name"], progress=partial(progress, "reading"), folder=Path(tempfile.gettempdir()),
         **options,
@@ -307,10 +312,13 @@ def _check(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) ->
 
 def _import(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -> str:
     from ..store import Store
+    from . import importing
 
-    store, columns = Store(settings["database"]), _columns(settings["columns"])
+    store, columns, asked = Store(settings["database"]), _columns(settings["columns"]), settings["request"]
+    embedding = {"embedding": asked["embedding"] and Path(asked["embedding"])}
+    request = importing.ImportRequest(**asked | _options(settings) | embedding)
     dataset, items = importing.import_file(
-        store, file, settings["title"], columns, _request(settings), progress, file_name=settings["name"]
+        store, file, settings["title"], columns, request, progress, file_name=settings["name"]
     )
     return f"{importing.report(store, dataset, items)} {without_options(reading.layout_sentence(items.description))}"
 
@@ -319,7 +327,7 @@ def _append(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -
     from ..store import Store
     from . import feeds, stored
 
-    data, options = stored.Dataset(Store(settings["database"]), settings["dataset"]), _request(settings).reading
+    data, options = stored.Dataset(Store(settings["database"]), settings["dataset"]), _options(settings)
     chunks = feeds.append_file(data, file, name=settings["name"], progress=progress, **options)
     return feeds.report(data, sum(chunks, feeds.AppendCounts()))
 
@@ -330,33 +338,28 @@ WORK: dict[str, Callable[[BinaryIO, PhaseProgress, dict[str, Any]], Any]] = {
 }  # fmt: skip
 
 
-def main(number: int) -> None:
-    """Do the work named in the first line of standard input, on the open file with descriptor `number`. Print the
-    progress and the result as lines of JSON."""
+def main(number: int, parent: int) -> None:
+    """Do the work named in the first line of standard input, on the open file with descriptor `number`, for the process
+    `parent`. Print the progress and the result as lines of JSON."""
     out, sys.stdout = sys.stdout, sys.stderr  # keeps library output out of our protocol on stdout
 
     def say(**message: Any) -> None:
         print(json.dumps(message), file=out, flush=True)
 
     work, settings = json.loads(os.fdopen(0, closefd=False).readline())
-    Thread(target=_end_with_parent, daemon=True).start()
-    os.nice(NICE)
-    resource.setrlimit(resource.RLIMIT_AS, (_memory(), _memory()))
+    end_with_parent(parent)  # its thread reads the input, too
+    cage = _cage(work)
+    cage.enter()
     try:
         with open(number, "rb") as file:
             say(result=WORK[work](file, lambda *done: say(progress=done), settings))
     except MemoryError:
-        say(error=_too_large(settings["name"]))
+        say(error=cage.too_large(settings["name"]))
+    except RecursionError:
+        say(error=f"{settings['name']} cannot be read: {sources.TOO_DEEP}.")
     except (ValueError, OSError) as error:
         say(error=str(error))
 
 
-def _end_with_parent() -> None:
-    """Exit the process when standard input ends, which means that the parent process has ended."""
-    while os.read(0, 1):
-        pass
-    os._exit(1)
-
-
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), int(sys.argv[2]))

@@ -196,16 +196,16 @@ def import_in_progress(folder: Path, database: str) -> Iterator[None]:
     """Create a folder for the rows of an import. Remove it if the body fails; if the process is killed, `sweep` does.
     Until the body ends, the process locks a mark file in the folder, which holds the name of the database."""
     folder.mkdir(parents=True)
-    with (folder / MARK).open("x", encoding="utf-8") as mark:
-        fcntl.flock(mark, fcntl.LOCK_EX)
-        mark.write(database)
-        mark.flush()
-        try:
+    try:
+        with (folder / MARK).open("x", encoding="utf-8") as mark:
+            fcntl.flock(mark, fcntl.LOCK_EX)
+            mark.write(database)
+            mark.flush()  # fails if the disk is full
             yield
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
-        (folder / MARK).unlink()
+            (folder / MARK).unlink()
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def sweep(store: Store) -> None:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 import sqlite3
 from threading import Lock
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from .features import scripts
+from .reading import DataError
 
 if TYPE_CHECKING:
     from .stored import Dataset
 
-BLOCK_ITEMS = 2_000  # indexed at a time
-MOST_FOUND = 1_000
+MOST_FOUND, MOST_WORDS = 1_000, 50
+MOST_SECONDS = 2  # that a search takes
+CLOCK_STEPS = 1_000  # instructions of SQLite between two looks at the clock
 # Scripts without spaces between words: each letter is indexed as a word, and a word is found as a phrase of letters.
 UNSPACED = re.compile(f"([{scripts.UNSPACED}])")
 # Vowel signs of Arabic and Hebrew, which few people type, zero-width joiners, and variation selectors of symbols.
@@ -21,6 +24,7 @@ OPTIONAL = re.compile(
     "[\u0591-\u05bd\u05bf\u05c1-\u05c2\u05c4-\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e4"
     "\u06e7-\u06e8\u06ea-\u06ed\u200d\ufe00-\ufe0f]"
 )
+BLANKS = {ord('"'): " ", 0: " "}
 QUOTED = re.compile(r'"([^"]+)"|(\S+)')
 
 
@@ -38,39 +42,52 @@ class Search:
         """Return the positions of up to MOST_FOUND items that contain all wanted words, the best match first.
 
         Case, accents and the vowel signs of Arabic and Hebrew are ignored. A word matches as a prefix: `run` finds
-        running. Words in quotes must match exactly, next to each other.
+        running. Words in quotes must match exactly, next to each other. Raise DataError if there are too many words, or
+        if the search takes too long.
         """
-        phrases = [
-            f'"{_spaced(quoted or word)}"' + "*" * (not quoted)
+        phrases = {
+            f'"{_spaced(quoted or word)}"' + ("" if quoted else "*"): None
             for quoted, word in QUOTED.findall(wanted)
             if re.search(r"\w", quoted or word)
-        ]
+        }
+        if len(phrases) > MOST_WORDS:
+            raise DataError(f"a search must have at most {MOST_WORDS} different words. Got {len(phrases):,}.")
         if not phrases:
             return []
         with self._lock:
             self._take_new_items()
+            return self._matches(" ".join(phrases))
+
+    def _matches(self, phrases: str) -> list[int]:
+        """Return the positions of the items that match phrases, in the syntax of FTS5."""
+        until = monotonic() + MOST_SECONDS
+        self._index.set_progress_handler(lambda: monotonic() > until, CLOCK_STEPS)
+        try:
             rows = self._index.execute(
-                "SELECT rowid FROM found WHERE found MATCH ? ORDER BY rank, rowid LIMIT ?",
-                (" ".join(phrases), MOST_FOUND),
+                "SELECT rowid FROM found WHERE found MATCH ? ORDER BY rank, rowid LIMIT ?", (phrases, MOST_FOUND)
             )
             return [position for (position,) in rows]
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
+                raise
+            raise DataError(
+                f"a search must take at most {MOST_SECONDS} seconds: search for fewer or longer words."
+            ) from None
+        finally:
+            self._index.set_progress_handler(None, 0)
 
     def _take_new_items(self) -> None:
         """Index the items that were appended since the last search."""
-        store, dataset, items = self.dataset.store, self.dataset.id, self.dataset.record["items"]
-        while self._indexed < items:
-            end = min(items, self._indexed + BLOCK_ITEMS)
-            positions = [*range(self._indexed, end)]
-            block = store.items(dataset, positions, texts=True)
-            cells = store.details(dataset, positions) if self.dataset.details else {}
-            words = (
-                (position, _spaced(" ".join(filter(None, (item["id"], item["text"], *cells.get(position, ()))))))
-                for position, item in block.items()
-            )
+        first, stop = self._indexed, self.dataset.record["items"]
+        contents = enumerate(self.dataset.contents(first, stop), first)
+        words = ((item, _spaced(" ".join(filter(None, (id, text, *cells))))) for item, (id, text, cells) in contents)
+        with self._index:  # all or nothing
             self._index.executemany("INSERT INTO found (rowid, words) VALUES (?, ?)", words)
-            self._indexed = end
+        self._indexed = stop
 
 
 def _spaced(text: str) -> str:
-    """Normalize a text for the index: drop optional marks and quotes, separate letters of scripts without spaces."""
-    return UNSPACED.sub(r" \1 ", OPTIONAL.sub("", scripts.same(text))).replace('"', " ")
+    """Normalize a text for the index: drop optional marks, quotes and characters that SQLite cannot hold, separate
+    letters of scripts without spaces."""
+    text = scripts.same(text).encode(errors="replace").decode()
+    return UNSPACED.sub(r" \1 ", OPTIONAL.sub("", text)).translate(BLANKS)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ..store import Store
 
 
+BLOCK_ITEMS = 2_000  # read from the database at a time
 QUESTION_ITEMS = 10_000  # most items whose cells are searched for the names of questions
 LENGTH_CHECK_SECONDS = 0.001  # shortest time between two checks of the length of mapped files
 
@@ -51,6 +52,7 @@ class DatasetRecord(TypedDict):
     feature_names: str | None
     folder: str
     checksums: str | None
+    digests: str
     digested: int
     near_duplicates: str
     owner: str
@@ -181,9 +183,8 @@ class Dataset:
 
     @property
     def checksums(self) -> dict[str, int]:
-        """The stored checksums of the files, {name: CRC-32}; computed if an older version stored none."""
-        stored = json.loads(self.record["checksums"] or "null")
-        return stored or row_files.checksums(stored_arrays(self.rows, self.y, self.projection, self._numbers, None))
+        """The stored checksums of the files, {name: CRC-32}."""
+        return json.loads(self.record["checksums"] or "{}")
 
     @property
     def files(self) -> dict[Path, int]:
@@ -192,14 +193,21 @@ class Dataset:
         return {kind: kind.stat().st_size} | {Path(path): size for path, size in self._extents}
 
     def check(self) -> None:
-        """Verify the checksums of all files. Raise DataError if a file has changed since it was written."""
+        """Verify the checksums of all files, and the digests of the rows in the database. Raise DataError if anything
+        has changed since it was written."""
         with self._readable():
             row_files.check_columns(self.rows)
             checksums = row_files.checksums(self._arrays())
             stored = self.checksums
-            wrong = [name for name in checksums if checksums[name] != stored[name]]
+            wrong = [name for name in checksums if checksums[name] != stored.get(name)]
             if wrong:
                 raise ValueError(f"{wrong[0]}.npy is damaged: its checksum does not match")
+            if self._rows.columns != self.record["features"]:
+                raise ValueError(f"they must have {self.record['features']:,} columns. Got {self._rows.columns:,}")
+        if tables := self.store.damaged_tables(self.id):
+            raise reading.DataError(
+                f"the data set {self.name} is damaged: {', '.join(tables)} changed since they were stored."
+            )
 
     @property
     def fingerprint(self) -> str:
@@ -309,6 +317,15 @@ class Dataset:
     def positions(self, ids: Collection[str]) -> dict[str, int]:
         """Return positions by id. Unknown ids are omitted."""
         return self.store.positions(self.id, ids)
+
+    def contents(self, first: int, stop: int) -> Iterator[tuple[str, str | None, list[str]]]:
+        """Yield the id, the text and the kept cells of the items `first` to `stop` - 1, in order."""
+        for start in range(first, stop, BLOCK_ITEMS):
+            positions = range(start, min(start + BLOCK_ITEMS, stop))
+            items = self.store.items(self.id, positions, texts=True)
+            cells = self.store.details(self.id, positions) if self.details else {}
+            for position in positions:
+                yield items[position]["id"], items[position]["text"], cells.get(position, [])
 
     def question_names(self) -> list[str]:
         """Guess the names of yes/no questions that the file answers, from up to QUESTION_ITEMS evenly spaced items."""

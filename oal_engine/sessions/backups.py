@@ -1,12 +1,12 @@
 """Back up, check and restore a database with the rows of its data sets, while others work.
 
-The database is copied first. Row files are append-only, so the copy says how many bytes of each file to take, whatever
-is appended meanwhile. A server keeps its backups in a folder next to its database. Each backup is a folder with a
-checked copy of the database and of the rows. Backups of the same day share the row files by hard links.
+A backup is one .tar file: the database, its row files, and last the SHA-256 of each of them. The database is copied
+first. Row files are append-only, so the copy says how many bytes of each file to take, whatever is appended meanwhile.
+A server keeps backups in a folder next to its database.
 """
 
-import errno
 import fcntl
+import hashlib
 import logging
 import os
 import re
@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from io import BytesIO
 from operator import itemgetter
 from pathlib import Path
 from secrets import token_hex
@@ -31,21 +32,20 @@ from . import look_back
 from .remarks import unreadable
 
 DATABASE, ROWS = "studio.db", "studio.rows"
+SUMS = "SHA256SUMS"  # the member with the SHA-256 of the others, in the format of sha256sum
 MEMBER = re.compile(
-    r"studio\.db|studio\.rows/[0-9a-f]{16}/(rows\.json|(y|numbers|indptr|indices|values|block|projection|"
+    rf"{SUMS}|studio\.db|studio\.rows/[0-9a-f]{{16}}/(rows\.json|(y|numbers|indptr|indices|values|block|projection|"
     r"embeddings|tokenizer|tokens)\.npy)",
     re.ASCII,
 )
-RETENTION = {
-    len("2026-11-22T14"): 24,
-    len("2026-11-22"): 14,
-}  # {number of characters of a name that give its hour or day: number of backups to keep}
-EVERY_SECONDS = 3600  # between two backups of a server
-FICLONE = 0x40049409  # ioctl for a reflink, a copy-on-write clone of a file (Btrfs, XFS): linux/fs.h
+KEPT_DAYS = 7  # of which the newest backup is kept
+DAY_SECONDS, RETRY_SECONDS = 86_400, 3_600  # until the next backup of a server, after a success and after a failure
+SCHEMA_AT = 60  # where a database file has the version of its schema, in four bytes (`user_version`)
 LOCKS = 0x40000000, 512  # first byte that SQLite locks, and number of bytes: https://www.sqlite.org/fileformat2.html
 
 
 _log = logging.getLogger(__name__)
+_failures: dict[Path, str] = {}  # why this server made no backup of a database at its last attempt
 
 
 class BackupError(ValueError):
@@ -73,7 +73,7 @@ class Finding:
 
 def backup(store: Store, path: Path | str, force: bool = False) -> None:
     """Write a database and the rows of its data sets into one tar file, all or nothing. force: replace an existing
-    file."""
+    file. Raise BackupError if anything is damaged: a damaged backup must not displace a sound one."""
     path = Path(path)
     if path.exists() and not force:
         raise BackupError(f"{path} exists already: --force replaces it.")
@@ -81,91 +81,102 @@ def backup(store: Store, path: Path | str, force: bool = False) -> None:
     with tables.whole(path) as file, TemporaryDirectory(dir=folder, prefix=".backup.") as scratch:
         copy = Path(scratch) / DATABASE
         store.copy_to(copy)
-        with tarfile.open(fileobj=file, mode="w") as archive:
-            _add(archive, DATABASE, copy, copy.stat().st_size)
-            for name, part, size in _rows(store, copy):
-                _add(archive, name, part, size)
+        copy.with_name(ROWS).symlink_to(store.folder.resolve())  # the copy is checked with the rows that it names
+        with closing(Store(copy, read_only=True)) as copied, tarfile.open(fileobj=file, mode="w") as archive:
+            if problems := copied.problems():
+                raise BackupError(f"The database is damaged: {problems[0]}.")
+            sums = {DATABASE: _add(archive, DATABASE, copy, copy.stat().st_size)}
+            for row in copied.datasets():
+                for part, size in _sound_rows(store, copied, row).items():
+                    name = f"{ROWS}/{row['folder']}/{part.name}"
+                    sums[name] = _add(archive, name, part, size)
+            content = "".join(f"{digest}  {name}\n" for name, digest in sums.items()).encode()
+            member = tarfile.TarInfo(SUMS)
+            member.size = len(content)
+            archive.addfile(member, BytesIO(content))
     _sync(folder)
 
 
-def _rows(store: Store, copy: Path) -> Iterator[tuple[str, Path, int]]:
-    """Yield the row files that belong to a copy of a database: name in the backup, path, and number of bytes."""
-    with closing(Store(copy, read_only=True)) as copied:
-        rows = copied.datasets()
-    for row in rows:
-        for part, size in _dataset(store, row).files.items():
-            yield f"{ROWS}/{row['folder']}/{part.name}", part, size
-
-
-def _dataset(store: Store, row: Row) -> Dataset:
+def _sound_rows(store: Store, copied: Store, row: Row) -> dict[Path, int]:
+    """Check a data set of a copied database, and return its row files, {path: number of bytes}."""
     if not store.has_dataset(row["name"]):
         raise BackupError(f"the data set {row['name']} was removed while the backup was made: make it again.")
-    return Dataset(store, row["id"], row["items"])
+    try:
+        dataset = Dataset(copied, row["id"])
+        dataset.check()
+    except ValueError as error:
+        raise BackupError(str(error).replace(str(copied.folder), str(store.folder))) from None
+    return dataset.files
 
 
-def _add(archive: tarfile.TarFile, name: str, path: Path, size: int) -> None:
-    """Add the first `size` bytes of a file to a tar archive."""
+class _Hashed:
+    """An open file that computes the SHA-256 of all bytes read from it."""
+
+    def __init__(self, file: IO[bytes]):
+        self._file, self.digest = file, hashlib.sha256()
+
+    def read(self, size: int = -1) -> bytes:
+        """Read up to `size` bytes."""
+        content = self._file.read(size)
+        self.digest.update(content)
+        return content
+
+
+def _add(archive: tarfile.TarFile, name: str, path: Path, size: int) -> str:
+    """Add the first `size` bytes of a file to a tar archive. Return their SHA-256."""
     with path.open("rb") as file:
-        member = archive.gettarinfo(arcname=name, fileobj=file)
+        member, content = archive.gettarinfo(arcname=name, fileobj=file), _Hashed(file)
         member.size = size
-        archive.addfile(member, file)
+        archive.addfile(member, content)
+    return content.digest.hexdigest()
 
 
 # Backups that a server keeps
 
 
 def keep_backups(path: Path, stopped: Event) -> None:
-    """Back up a database until `stopped` is set: at once, and then every hour if anything has changed.
-
-    Failures are logged, and tried again an hour later. The first time that nothing has changed is logged, too.
-    """
-    new: Path | None = path
+    """Back up a database until `stopped` is set: at once, and then once a day if anything has changed. A failure is
+    logged, returned by `failure`, and followed by another attempt an hour later."""
     while True:
         try:
             if path.exists():
-                before, new = new, keep(path, datetime.now(UTC))
-                if before and not new:
-                    _log.warning("No backup of %s is made while nothing in it changes.", path)
+                keep(path, datetime.now(UTC))
+            _failures.pop(path, None)
         except (OSError, ValueError) as error:
-            _log.warning("No backup of %s was kept. %s", path, error)
-        if stopped.wait(EVERY_SECONDS):
+            _failures[path] = str(error)
+            _log.warning("No backup of %s was made. %s", path, error)
+        if stopped.wait(RETRY_SECONDS if path in _failures else DAY_SECONDS):
             return
 
 
 def keep(path: Path, now: datetime) -> Path | None:
-    """Add a backup of a database to its backups folder, all or nothing, and remove backups that are too old. Return the
-    new backup, or None if the database has not changed since the last one. Raise BackupError if the database is damaged
-    or another process is making a backup."""
+    """Add a backup of a database to its backups folder, and remove backups that are too old. Return the new backup, or
+    None if the database has not changed since the last one. Raise BackupError if the database is damaged or another
+    process is making a backup."""
     changed = _changed(path)
     with closing(Store(path, read_only=True)) as store:
         earlier = store.backups
-        if earlier and changed == _changed(earlier[-1] / DATABASE):
+        if earlier and changed == earlier[-1].stat().st_mtime_ns:
             return None
         folder = store.backups_folder
         folder.mkdir(0o700, exist_ok=True)
         with _alone(folder):
+            _check_room(store, folder)
             number = number_of(earlier[-1].name) + 1 if earlier else 1
-            new = folder / f"{now:{BACKUP}}-{number}"
-            with TemporaryDirectory(dir=folder, prefix=".part.") as scratch:
-                copy, part = Path(scratch) / DATABASE, Path(scratch) / new.name
-                store.copy_to(copy)
-                with closing(Store(copy, read_only=True)) as copied:
-                    if problems := copied.problems():  # a damaged backup must not displace a sound one
-                        raise BackupError(f"The database is damaged: {problems[0]}.")
-                    for row in copied.datasets():
-                        _keep_rows(store, copied, row, new.name)
-                part.mkdir()
-                os.utime(copy, ns=(changed, changed))
-                copy.rename(part / DATABASE)
-                if (rows := copy.with_name(ROWS)).exists():
-                    rows.rename(part / ROWS)
-                _sync(part)
-                part.rename(new)
-            _sync(folder)
+            new = folder / f"{now:{BACKUP}}-{number}.tar"
+            backup(store, new)
+            os.utime(new, ns=(changed, changed))
             names = [each.name for each in store.backups]
             for name in {*names} - retained(names):
-                shutil.rmtree(new.with_name(name))
+                (folder / name).unlink()
     return new
+
+
+def _check_room(store: Store, folder: Path) -> None:
+    """Raise BackupError if a backup might leave no room on the disk for new answers: it needs the database twice."""
+    needed = 3 * sum(part.stat().st_size for part in (store.path, *store.folder.glob("*/*")))
+    if (free := shutil.disk_usage(folder).free) < needed:
+        raise BackupError(f"{free:,} bytes are left on its disk. A backup needs {needed:,}, to leave room for answers.")
 
 
 def _changed(path: Path) -> int:
@@ -182,78 +193,29 @@ def _alone(folder: Path) -> Iterator[None]:
     lock = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        for part in folder.glob(".part.*"):
-            shutil.rmtree(part, ignore_errors=True)
+        for scratch in folder.glob(".backup.*"):
+            shutil.rmtree(scratch, ignore_errors=True)
+        for unfinished in folder.glob(".2*.tar.*"):
+            unfinished.unlink()
         yield
     except BlockingIOError:
-        raise BackupError("Another process keeps one now.") from None
+        raise BackupError("Another process makes one now.") from None
     finally:
         os.close(lock)
 
 
-def _keep_rows(store: Store, copied: Store, row: Row, new: str) -> None:
-    """Add the rows of a data set to a new backup: hard links to the last backup if it is of the same day, else a new
-    copy. If the rows are damaged or the disk is full, use hard links to the newest earlier backup that has them."""
-    live, into = store.rows_folder(row["folder"]), copied.rows_folder(row["folder"])
-    earlier = [each / ROWS / into.name for each in reversed(store.backups)]
-
-    def problem_with(parts: Callable[[], dict[Path, int]], put: Callable[[Path, Path, int], None]) -> str | None:
-        try:
-            into.mkdir(parents=True)
-            for part, size in parts().items():
-                put(part, into / part.name, size)
-            Dataset(copied, row["id"]).check()
-            _sync(into)
-        except (OSError, ValueError) as error:
-            shutil.rmtree(into, ignore_errors=True)
-            return str(error).replace(str(copied.folder), str(store.folder))
-        return None
-
-    def linked(folder: Path) -> str | None:
-        return problem_with(lambda: dict.fromkeys(folder.iterdir(), 0), lambda part, name, _: name.hardlink_to(part))
-
-    today = [each for each in earlier[:1] if each.parents[1].name[:10] == new[:10] and not _shared(each, live)]
-    if any(linked(folder) is None for folder in today):
-        return
-    problem = problem_with(lambda: _dataset(store, row).files, _duplicate)
-    if problem is None:
-        return
-    source = next((folder for folder in earlier if linked(folder) is None), None)
-    if source is None:
-        raise BackupError(problem)
-    _log.warning("A backup of %s has its rows from %s. %s", store.path, source.parents[1].name, problem)
-
-
-def _shared(folder: Path, live: Path) -> bool:
-    """Tell whether files in a backup folder are hard links to the live row files of a database, as in backups of older
-    versions."""
-    return any(os.path.samefile(part, live / part.name) for part in folder.glob("*") if (live / part.name).exists())
-
-
-def _duplicate(part: Path, new: Path, size: int) -> None:
-    """Copy the first `size` bytes of a file, by reflink where possible, and fsync the copy. A full copy must leave at
-    least `size` bytes free on the disk for new answers, else raise OSError."""
-    with part.open("rb") as source, new.open("xb") as file:
-        try:
-            fcntl.ioctl(file, FICLONE, source.fileno())
-        except OSError:  # few file systems support it
-            if shutil.disk_usage(new.parent).free < 2 * size:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(new)) from None
-            shutil.copyfileobj(source, file)
-        file.truncate(size)
-        os.fsync(file.fileno())
-
-
 def retained(names: Sequence[str]) -> set[str]:
-    """Return the names of the backups to keep: the newest of each hour and of each day, for the last 24 hours and 14
-    days that have backups. names: names of all backups, oldest first."""
-    chosen: set[str] = set()
-    for length, most in RETENTION.items():
-        newest: dict[str, str] = {}
-        for name in reversed(names):
-            newest.setdefault(name[:length], name)
-        chosen |= {*[*newest.values()][:most]}
-    return chosen
+    """Return the names of the backups to keep: the newest of each day, of the last KEPT_DAYS days that have backups.
+    names: names of all backups, oldest first."""
+    newest: dict[str, str] = {}
+    for name in reversed(names):
+        newest.setdefault(name[: len("2026-11-22")], name)
+    return {*[*newest.values()][:KEPT_DAYS]}
+
+
+def failure(store: Store) -> str | None:
+    """Return why this server made no backup of a database at its last attempt, or None if it made one."""
+    return _failures.get(store.path)
 
 
 def age_of_newest(store: Store, now: datetime) -> str:
@@ -267,7 +229,7 @@ def age_of_newest(store: Store, now: datetime) -> str:
     words = (
         f"{hours / 24:.0f} days" if hours >= 48 else f"{hours:.0f} hours" if hours >= 2 else f"{60 * hours:.0f} minutes"
     )
-    same = " Nothing has changed since." if _changed(store.path) == _changed(newest / DATABASE) else ""
+    same = " Nothing has changed since." if _changed(store.path) == newest.stat().st_mtime_ns else ""
     return f"The newest backup is {words} old.{same}"
 
 
@@ -296,7 +258,7 @@ def _check_rows(store: Store, dataset: int) -> None:
 
 
 def _verify(store: Store, session: int) -> str | None:
-    report = look_back.verify(store, session)
+    report = look_back.Trace(store, session).report  # its data set is checked already
     return None if report.verified else str(report)
 
 
@@ -315,13 +277,18 @@ def _problem(inspect: Callable[[Store, int], str | None], store: Store, id: int)
 def opened(path: Path | str, folder: Path | None = None) -> Iterator[Store]:
     """Open the store of a backup, unpacked temporarily in a folder (None: the system's temporary folder)."""
     path = Path(path)
+    if path.is_dir():
+        raise BackupError(
+            f"{path} is a folder, as OAL Studio 0.3.0 kept backups. Make a file of it: "
+            f"backup FILE --db {path / DATABASE}."
+        )
     with TemporaryDirectory(dir=folder, prefix=".restore.") as scratch:
-        if (size := _size(path)) > (free := shutil.disk_usage(scratch).free):
+        if (size := path.stat().st_size) > (free := shutil.disk_usage(scratch).free):
             raise BackupError(f"{path} is {size:,} bytes long. There are {free:,} left on the disk.")
-        (_copy if path.is_dir() else _unpack)(path, Path(scratch))
-        database = Path(scratch) / DATABASE
+        sums, database = _unpack(path, Path(scratch)), Path(scratch) / DATABASE
         if not database.exists():
             raise BackupError(f"{path} is not a backup: it contains no {DATABASE}.")
+        _check_sums(path, sums, Path(scratch))
         try:
             check_foreign(database)
             with closing(Store(database)) as store:
@@ -335,24 +302,10 @@ def opened(path: Path | str, folder: Path | None = None) -> Iterator[Store]:
             yield store
 
 
-def _size(path: Path) -> int:
-    """Return the size of a backup in bytes: the sum of the lengths of its files. Sparse files take less space on the
-    disk."""
-    return sum(part.stat().st_size for part in [path, *path.rglob("*")] if part.is_file())
-
-
-def _copy(path: Path, folder: Path) -> None:
-    """Copy the database and the row files of a server's backup into a folder. Skip other files and symbolic links."""
-    for part in path.rglob("*"):
-        name = part.relative_to(path)
-        if MEMBER.fullmatch(str(name)) and part.is_file() and not part.is_symlink():
-            with part.open("rb") as source:
-                _write(source, folder / name)
-
-
-def _unpack(path: Path, folder: Path) -> None:
-    """Unpack a backup, a tar file, into a folder. Raise BackupError if it is damaged, or has a member that does not
-    belong to a backup."""
+def _unpack(path: Path, folder: Path) -> dict[str, str]:
+    """Unpack a backup, a tar file, into a folder. Return the SHA-256 of each member. Raise BackupError if it is
+    damaged, or has a member that does not belong to a backup."""
+    sums: dict[str, str] = {}
     try:
         with tarfile.open(path, "r:") as archive:
             for member in archive:
@@ -360,18 +313,37 @@ def _unpack(path: Path, folder: Path) -> None:
                 source = archive.extractfile(member) if is_part else None
                 if source is None:
                     raise BackupError(f"{path} is not a backup: it contains {member.name[:80]!r}.")
-                _write(source, folder / member.name)
+                sums[member.name] = _write(source, folder / member.name)
     except (tarfile.TarError, EOFError, FileExistsError) as error:
         raise BackupError(f"{path} is not a backup, or is damaged: {error}.") from None
+    return sums
 
 
-def _write(source: IO[bytes], new: Path) -> None:
-    """Copy a stream into a new file, and wait until it is on the disk (fsync)."""
+def _check_sums(path: Path, sums: dict[str, str], folder: Path) -> None:
+    """Raise BackupError if a member of an unpacked backup has changed since it was written. Backups of 0.3.0, whose
+    databases have schema 0, have no list of digests. sums: the SHA-256 of each member."""
+    if sums.pop(SUMS, None) is None:
+        with (folder / DATABASE).open("rb") as file:
+            file.seek(SCHEMA_AT)
+            if any(file.read(4)):
+                raise BackupError(f"{path} is not a whole backup: it has no {SUMS}.")
+        return
+    lines = (folder / SUMS).read_text(errors="replace").splitlines()
+    listed = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+    wrong = [name for name in listed | sums if listed.get(name) != sums.get(name)]
+    if wrong:
+        raise BackupError(f"{path} is damaged: {wrong[0][:80]} has changed since it was written.")
+
+
+def _write(source: IO[bytes], new: Path) -> str:
+    """Copy a stream into a new file, and wait until it is on the disk (fsync). Return its SHA-256."""
     new.parent.mkdir(parents=True, exist_ok=True)
+    content = _Hashed(source)
     with new.open("xb") as file:
-        shutil.copyfileobj(source, file)
+        shutil.copyfileobj(content, file)
         file.flush()
         os.fsync(file.fileno())
+    return content.digest.hexdigest()
 
 
 def restore(path: Path | str, target: Path | str, force: bool = False) -> tuple[list[Finding], Path | None]:

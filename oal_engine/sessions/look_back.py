@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import __version__
+from ..datasets import Dataset
 from ..kernel import metrics, stream
 from ..kernel.learners import weights
 from ..store import Row, Store
@@ -356,7 +357,8 @@ def _foreign(answers: list[Row]) -> str | None:
 
 
 def verify(store: Store, session: int) -> Report:
-    """Verify the current log of a session."""
+    """Verify the current log of a session. Raise DataError if its data set is damaged."""
+    Dataset(store, store.session(session)["dataset"]).check()
     return Trace(store, session).report
 
 

@@ -45,14 +45,14 @@ REASONS = {
 }
 
 
-BACKUP = "%Y-%m-%dT%H-%M-%SZ"  # the name of a backup: its time, followed by - and its number
-_NAMED = re.compile(r"(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ)(?:-(\d{1,9}))?", re.ASCII)
+BACKUP = "%Y-%m-%dT%H-%M-%SZ"  # the name of a backup: its time, followed by -, its number and .tar
+_NAMED = re.compile(r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ-(\d{1,9})\.tar", re.ASCII)
 
 
 def number_of(backup: str) -> int:
-    """Return the number in the file name of a server's backup, or 0 if it has none, as in backups of older versions."""
+    """Return the number in the file name of a server's backup, or 0 if it is not one."""
     named = _NAMED.fullmatch(backup)
-    return int(named[2] or 0) if named else 0
+    return int(named[1]) if named else 0
 
 
 def writes(method: Callable[Concatenate[Own, P], Result]) -> Callable[Concatenate[Own, P], Result]:
@@ -180,7 +180,8 @@ class Database:
             return ConflictError(f"{self.path} cannot store this, as it violates a constraint ({error}).")
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # without the details of an extended code
         way = self._way_back() if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) else ""
-        return StorageError(f"{self.path} cannot be used: {REASONS.get(code, error)}.{way}")
+        reason = " ".join(str(REASONS.get(code, error)).split())
+        return StorageError(f"{self.path} cannot be used: {reason}.{way}")
 
     @property
     def backups_folder(self) -> Path:
@@ -190,8 +191,8 @@ class Database:
     @property
     def backups(self) -> list[Path]:
         """The server's backups, oldest first. They are sorted by number, as the time in a name may be wrong."""
-        folders = [path for path in self.backups_folder.glob("*") if _NAMED.fullmatch(path.name)]
-        return sorted(folders, key=lambda path: (number_of(path.name), path.name))
+        files = [path for path in self.backups_folder.glob("*.tar") if number_of(path.name)]
+        return sorted(files, key=lambda path: (number_of(path.name), path.name))
 
     def _way_back(self) -> str:
         """Explain in a sentence how to restore the server's newest backup. Return "" if there is no backup."""
@@ -314,10 +315,15 @@ class Database:
         else:
             reader.close()
 
+    @property
+    def _own(self) -> sqlite3.Connection | None:
+        """The connection of this thread's transaction or snapshot, or None outside of both."""
+        return self._db if self._writing else self._snapshot
+
     def query(self, sql: str, *values: object) -> list[Row]:
         """Return all rows of a SELECT. It runs in this thread's transaction or snapshot, if there is one."""
         try:
-            if own := self._db if self._writing else self._snapshot:
+            if own := self._own:
                 return _rows(own.execute(sql, values))
             with self._reader() as reader:
                 return _rows(reader.execute(sql, values))

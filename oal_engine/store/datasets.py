@@ -2,13 +2,16 @@
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping
+import sqlite3
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import compress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from . import digests
 from .database import Row, StoreError, writes
 from .sessions import address
-from .tables import Tables, decoded, now
+from .tables import Tables, decoded, from_json, now
 
 FOLDER = re.compile(r"[0-9a-f]{16}", re.ASCII)  # name of the folder with the rows of a data set
 
@@ -47,19 +50,55 @@ class DataSets(Tables):
         """
         owner = {"owner": address(values["owner"].strip())} if "owner" in values else {}
         dataset = self._add("datasets", values | owner)
+        self._count(dataset, "datasets", self._digest(dataset, "datasets"))
         if words:
             self.put_batch(dataset, 0, values["items"], words)
-        self.db.executemany(
-            "INSERT INTO items (dataset, position, id, text, label, y) VALUES (?, ?, ?, ?, ?, ?)",
-            ((dataset, position, *item) for position, item in enumerate(items)),
-        )
-        self.db.executemany(
-            "INSERT INTO vocabulary (dataset, column, term, document_frequency) VALUES (?, ?, ?, ?)",
-            ((dataset, column, *term) for column, term in enumerate(vocabulary)),
-        )
+        self._put_rows(dataset, "items", ((position, *item) for position, item in enumerate(items)))
+        self._put_rows(dataset, "vocabulary", ((column, *term) for column, term in enumerate(vocabulary)))
         self.put_firsts(dataset, firsts)
         self.put_details(dataset, 0, details)
         return dataset
+
+    # Digests: see digests.py
+
+    def _put_rows(self, dataset: int, table: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Insert rows of a data set into a table, and count them in its digest. rows: values of COLUMNS[table]."""
+        digest = 0
+
+        def counted() -> Iterator[Sequence[Any]]:
+            nonlocal digest
+            for row in rows:
+                digest ^= digests.of_row(row)
+                yield dataset, *row
+
+        columns = digests.COLUMNS[table]
+        marks = ", ?" * (1 + columns.count(","))
+        self.db.executemany(f"INSERT INTO {table} (dataset, {columns}) VALUES (?{marks})", counted())
+        self._count(dataset, table, digest)
+
+    def _count(self, dataset: int, table: str, digest: int) -> None:
+        """Count rows of a data set in the digest of a table, or no longer. digest: of these rows."""
+        stored = self._stored_digests(dataset)
+        stored[table] = digests.as_text(int(stored.get(table, "0"), 16) ^ digest)
+        self._update("datasets", dataset, {"digests": json.dumps(stored)})
+
+    def _stored_digests(self, dataset: int) -> dict[str, str]:
+        row = self.query("SELECT digests FROM datasets WHERE id = ?", dataset)[0]
+        return {**from_json(row["digests"], "digests")}
+
+    def _digest(self, dataset: int, table: str) -> int:
+        """Return the digest of the rows that a data set has in a table now."""
+        with self.snapshot(), self._failures():
+            return digests.of_table(cast(sqlite3.Connection, self._own), table, dataset)
+
+    def damaged_tables(self, dataset: int) -> list[str]:
+        """Return the tables in which rows of a data set have changed since they were stored."""
+        with self.snapshot():
+            stored, nothing = self._stored_digests(dataset), digests.as_text(0)
+            return [
+                table for table in digests.COLUMNS
+                if stored.get(table, nothing) != digests.as_text(self._digest(dataset, table))
+            ]  # fmt: skip
 
     def datasets(self) -> list[Row]:
         """Return all data sets, newest first, with their classes decoded. `sessions` is the number of sessions that use
@@ -99,7 +138,7 @@ class DataSets(Tables):
         rows = self.query(
             f"SELECT position, id, label{', text' * texts} FROM items"
             " WHERE dataset = ? AND position IN (SELECT value FROM json_each(?))",
-            dataset, json.dumps(positions),
+            dataset, json.dumps([*positions]),
         )  # fmt: skip
         return {row["position"]: row for row in rows}
 
@@ -120,9 +159,7 @@ class DataSets(Tables):
     def put_details(self, dataset: int, first: int, details: Iterable[str | None]) -> None:
         """Store cells of further columns (details) of consecutive items, from position `first` on. details: the cells
         of each item, packed by `cells` of datasets/reading/details.py, or None."""
-        for item, cells in enumerate(details, first):
-            if cells:
-                self.db.execute("INSERT INTO details VALUES (?, ?, ?)", (dataset, item, cells))
+        self._put_rows(dataset, "details", ((item, cells) for item, cells in enumerate(details, first) if cells))
 
     def details(self, dataset: int, positions: Collection[int]) -> dict[int, list[str]]:
         """Return the detail cells of items in column order, {position: cells}. Items without any are omitted."""
@@ -177,12 +214,14 @@ class DataSets(Tables):
     def put_later_labels(self, dataset: int, labels: Mapping[int, tuple[str, int]]) -> int:
         """Store labels that arrive after their items, {position: (label word, y)}. Items that already have a label are
         skipped. Return the number of stored labels."""
-        put = (
-            "INSERT OR IGNORE INTO later_labels (dataset, item, label, y, added_at)"
-            " SELECT dataset, position, ?, ?, ? FROM items WHERE dataset = ? AND position = ? AND y = 0"
-        )
-        at = now()
-        return sum(self.db.execute(put, (label, y, at, dataset, item)).rowcount for item, (label, y) in labels.items())
+        free = self.query(
+            "SELECT position FROM items WHERE dataset = ? AND y = 0 AND position IN (SELECT value FROM json_each(?))"
+            " AND position NOT IN (SELECT item FROM later_labels WHERE dataset = items.dataset)",
+            dataset, json.dumps([*labels]),
+        )  # fmt: skip
+        at, places = now(), {row["position"] for row in free}
+        self._put_rows(dataset, "later_labels", [(item, *labels[item], at) for item in labels if item in places])
+        return len(places)
 
     def later_labels(self, dataset: int, after: int = 0) -> list[Row]:
         """Return the labels that arrived after their items and have a number above `after`, in order of number: number,
@@ -200,10 +239,12 @@ class DataSets(Tables):
         self._update("datasets", dataset, values)
 
     @writes
-    def put_contents(self, dataset: int, digests: Iterable[bytes]) -> list[bool]:
-        """Store digests of the contents of items. Return for each digest whether it was new."""
+    def put_contents(self, dataset: int, contents: Sequence[bytes]) -> list[bool]:
+        """Store digests of the contents of items. Return for each of them whether it was new."""
         put = "INSERT OR IGNORE INTO contents (dataset, digest) VALUES (?, ?)"
-        return [self.db.execute(put, (dataset, digest)).rowcount == 1 for digest in digests]
+        new = [self.db.execute(put, (dataset, content)).rowcount == 1 for content in contents]
+        self._count(dataset, "contents", digests.of_rows((content,) for content in compress(contents, new)))
+        return new
 
     @writes
     def append_items(self, dataset: int, first: int, items: Iterable[tuple[Any, ...]]) -> int:
@@ -211,12 +252,14 @@ class DataSets(Tables):
         1) as its id. An id that is taken gets this number as a suffix, such as `a7#12`. Return how many given ids got a
         suffix."""
         put = "INSERT OR IGNORE INTO items (dataset, position, id, text, label, y) VALUES (?, ?, ?, ?, ?, ?)"
-        renamed = 0
+        renamed = digest = 0
         for position, (own_id, *rest) in enumerate(items, first):
             id = own_id or str(position + 1)
             while self.db.execute(put, (dataset, position, id, *rest)).rowcount == 0:
                 id = f"{id}#{position + 1}"
+            digest ^= digests.of_row((position, id, *rest))
             renamed += bool(own_id) and id != own_id
+        self._count(dataset, "items", digest)
         return renamed
 
     @writes
@@ -224,17 +267,13 @@ class DataSets(Tables):
         """Record that a batch of items arrived from position `first` on. words: number of words in it, and how many of
         them are new to the vocabulary. The batch is merged into the previous one, unless the previous one is the import
         or has `most` items or more."""
-        joined = self.db.execute(
-            "UPDATE batches SET items = items + ?, words = words + ?, new_words = new_words + ?"
-            " WHERE dataset = ? AND first > 0 AND items < ?"
-            " AND first = (SELECT max(first) FROM batches WHERE dataset = ?)",
-            (items, *words, dataset, most, dataset),
-        )
-        if not joined.rowcount:
-            self._insert("batches", {
-                "dataset": dataset, "first": first, "items": items, "words": words[0], "new_words": words[1],
-                "added_at": now(),
-            })  # fmt: skip
+        batch, last = (first, items, *words, now()), next(reversed(self.batches(dataset)), None)
+        if last and last["first"] > 0 and last["items"] < most:
+            self._count(dataset, "batches", digests.of_row((*last.values(),)))
+            self.db.execute("DELETE FROM batches WHERE dataset = ? AND first = ?", (dataset, last["first"]))
+            sums = (last["items"] + items, last["words"] + words[0], last["new_words"] + words[1])
+            batch = last["first"], *sums, last["added_at"]
+        self._put_rows(dataset, "batches", [batch])
 
     def batches(self, dataset: int) -> list[Row]:
         """Return the batches in which the items of a data set arrived, in order: position of the first item, number of
@@ -246,13 +285,13 @@ class DataSets(Tables):
     def put_firsts(self, dataset: int, firsts: Iterable[tuple[int, int, bytes, int, list[int]]]) -> None:
         """Store the texts that are not near-duplicates of an earlier text: (position, number of distinct words, bit set
         of the words, number of near-duplicates, first words)."""
-        rows, begins = [], []
+        rows, begins = list[tuple[int, int, bytes, int]](), list[tuple[int, int]]()
         for item, size, bits, copies, beginning in firsts:
-            rows.append((dataset, item, size, bits, copies))
-            begins += [(dataset, word, item) for word in beginning]
+            rows.append((item, size, bits, copies))
+            begins += [(word, item) for word in beginning]
         if rows:
-            self.db.executemany("INSERT INTO firsts VALUES (?, ?, ?, ?, ?)", rows)
-            self.db.executemany("INSERT INTO beginnings VALUES (?, ?, ?)", sorted(begins))  # in order: faster
+            self._put_rows(dataset, "firsts", rows)
+            self._put_rows(dataset, "beginnings", sorted(begins))  # in order: faster
 
     def firsts(self, dataset: int, words: Collection[int]) -> list[Row]:
         """Return the texts that are not near-duplicates of an earlier text and have one of `words` among their first
@@ -266,10 +305,12 @@ class DataSets(Tables):
     @writes
     def add_copies(self, dataset: int, copies: Mapping[int, int]) -> None:
         """Increase the numbers of near-duplicates of items. copies: {position: number to add}."""
-        self.db.executemany(
-            "UPDATE firsts SET copies = copies + ? WHERE dataset = ? AND item = ?",
-            ((more, dataset, item) for item, more in copies.items()),
-        )
+        some = "dataset = ? AND item IN (SELECT value FROM json_each(?))"
+        columns, own = digests.COLUMNS["firsts"], (dataset, json.dumps([*copies]))
+        old = [(*row.values(),) for row in self.query(f"SELECT {columns} FROM firsts WHERE {some}", *own)]
+        self.db.execute(f"DELETE FROM firsts WHERE {some}", own)
+        self._count(dataset, "firsts", digests.of_rows(old))
+        self._put_rows(dataset, "firsts", [(item, *rest, n + copies[item]) for item, *rest, n in old])
 
     def copies(self, dataset: int, item: int | None = None) -> int:
         """Return the number of near-duplicates of an item (None: of all items)."""

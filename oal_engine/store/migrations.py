@@ -5,6 +5,7 @@ it in the file (`user_version`). Version 0 is the schema of OAL Studio 0.3.0.
 """
 
 import hashlib
+import json
 import re
 import sqlite3
 from collections.abc import Callable
@@ -12,6 +13,8 @@ from contextlib import closing
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
+
+from . import digests
 
 Object: TypeAlias = tuple[str | None, ...]  # a row of the schema: type, name, table and SQL of a table or an index
 
@@ -44,9 +47,25 @@ def _without_brokers(db: sqlite3.Connection) -> None:
         db.execute(f"DROP TABLE {table}")
 
 
-STEPS = [
-    Step("cda3156e80062245f8db7c13b76b8a25", _without_brokers)
-]  # in their order; never changed once they are released
+def _with_whole_names(db: sqlite3.Connection) -> None:
+    """Replace U+0000 in the names of sessions: 0.3.0 took it, but such a session cannot be published."""
+    for session, name in db.execute("SELECT id, name FROM sessions WHERE instr(name, char(0))").fetchall():
+        db.execute("UPDATE sessions SET name = ? WHERE id = ?", [name.replace("\0", "\ufffd"), session])
+
+
+def _with_digests(db: sqlite3.Connection) -> None:
+    """Add digests of the rows of each data set, computed now from the rows that are there."""
+    db.execute("ALTER TABLE datasets ADD COLUMN digests TEXT NOT NULL DEFAULT '{}'")
+    for (dataset,) in db.execute("SELECT id FROM datasets").fetchall():
+        of_tables = {table: digests.as_text(digests.of_table(db, table, dataset)) for table in digests.COLUMNS}
+        db.execute("UPDATE datasets SET digests = ? WHERE id = ?", [json.dumps(of_tables), dataset])
+
+
+STEPS = [  # in their order; never changed once they are released
+    Step("cda3156e80062245f8db7c13b76b8a25", _without_brokers),
+    Step("ba86dfa9df005539f494237199a57f2a", _with_whole_names),
+    Step("ba86dfa9df005539f494237199a57f2a", _with_digests),
+]
 VERSION = len(STEPS)
 
 

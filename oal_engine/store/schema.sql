@@ -23,7 +23,8 @@ CREATE TABLE datasets (
     digested INTEGER NOT NULL DEFAULT 0, -- items whose digests are in `contents`
     checksums TEXT,                    -- JSON: file of rows -> CRC-32
     near_duplicates TEXT NOT NULL DEFAULT 'keep', -- or once
-    owner TEXT NOT NULL DEFAULT ''     -- an e-mail address; '': visible to everybody
+    owner TEXT NOT NULL DEFAULT '',    -- an e-mail address; '': visible to everybody
+    digests TEXT NOT NULL DEFAULT '{}' -- JSON: table -> digest of the rows of this data set; see digests.py
 ) STRICT;
 
 CREATE TABLE items (

@@ -10,7 +10,7 @@ from .. import did_you_mean
 from .database import Database, Row, StorageError, StoreError
 
 JSON: dict[str, type | tuple[type, ...]] = {
-    **dict.fromkeys(("columns", "scaling", "vectorizer", "checksums"), dict),
+    **dict.fromkeys(("columns", "scaling", "vectorizer", "checksums", "digests"), dict),
     **dict.fromkeys(("parameters", "prior", "specification", "versions", "preferences", "data", "audited"), dict),
     **dict.fromkeys(("feature_names", "shown", "tags", "lines", "datasets", "questions"), list),
     **dict.fromkeys(("parts", "labels", "firsts"), list), "classes": (dict, list),

@@ -191,7 +191,7 @@ def test_import_by_a_mesh_tree(ok, run, tmp_path):
     mesh = ["Heart Arrest/*TH; Human.", "heart diseases.", "Liver; Human.", None]
     (tmp_path / "ohsumed.87").write_text(
         "".join(
-            f".I {k}\n.U\n8700{k}\n" + (f".M\n{headings}\n" if headings else "") + ".T\nA title of {k} words.\n"
+            f".I {k}\n.U\n8700{k}\n" + (f".M\n{headings}\n" if headings else "") + f".T\nA title of {k} words.\n"
             for k, headings in enumerate(mesh)
         )
     )

@@ -1,19 +1,21 @@
 """The app runs each import in a separate process with limited memory. A stopped process leaves nothing behind."""
 
+import errno
 import io
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from functools import partial
-from threading import BoundedSemaphore
+from threading import Event, Thread
 
 import numpy as np
 import pytest
 
 from oal_engine import datasets
-from oal_engine.datasets import ImportRequest, import_process, reading
+from oal_engine.datasets import ImportRequest, cage, import_process, importing, reading
 from tests.harness import ROOT
 from tests.harness.examples import write_embedding
 from tests.harness.files import named
@@ -207,8 +209,8 @@ def test_the_process_ends_with_a_server_that_is_killed(store, tmp_path):
 
 
 def test_few_files_are_read_at_once(monkeypatch):
-    """If all slots for imports are taken, another import waits and reports this. It ends if its page is left."""
-    monkeypatch.setattr(import_process, "READ_SLOTS", BoundedSemaphore(1))
+    """If all places for imports are taken, another import waits and reports this. It ends if its page is left."""
+    monkeypatch.setattr(cage.IMPORTS, "places", 1)
     check, told = partial(import_process.check, upload(3), COLUMNS, ImportRequest()), []
 
     def leave(*progress):
@@ -227,6 +229,82 @@ def test_few_files_are_read_at_once(monkeypatch):
     assert check(ignore).startswith("3 items")
 
 
+def slow_file(entries=3000):
+    """Return references whose LaTeX takes minutes."""
+    title = '{\\"a} ' * 300
+    lines = "".join(f"@article{{k{k}, title = {{{title}}}}}\n" for k in range(entries))
+    return named(lines, "x.bib"), "x.bib"
+
+
+@pytest.mark.slow
+def test_slow_files_of_others_do_not_keep_a_person_waiting(monkeypatch):
+    """While the files of four people take minutes, a fifth gets a preview as soon as the patience with one of them is
+    over. The others go on until their pages are left. Then no process is left."""
+    monkeypatch.setenv("OAL_IMPORT_MEMORY", str(2**33))  # so that only the patience ends a look
+    left, ended, waiting = Event(), [], []
+
+    def until_left(phase, done, total):
+        if left.is_set():
+            raise Left
+
+    def look(person):
+        try:
+            import_process.peek(*slow_file(), person=person, progress=until_left)
+        except (Left, reading.DataError) as error:
+            ended.append(str(error))
+
+    pages = [Thread(target=look, args=(f"person {k}",)) for k in range(4)]
+    for page in pages:
+        page.start()
+    while len(cage.LOOKS.turns) < 4:
+        time.sleep(0.05)
+    head = import_process.peek(
+        *upload(9), person="person 5", progress=lambda phase, *_: waiting.append(phase == "waiting")
+    )
+    late = [*ended]
+    left.set()
+    for page in pages:
+        page.join()
+    assert "words of text 0 kind0" == head.rows[0]["text"]
+    wait = sum(waiting) * cage.PAUSE_SECONDS
+    assert 1 < wait < cage.LOOKS.patience + 2
+    end = (
+        "4 seconds that a look at a file may take while other files wait: try again, or import it on the command line."
+    )
+    assert [f"x.bib takes longer than the {end}"] == late
+    assert [*late, "", "", ""] == ended
+    assert [] == children()
+
+
+@pytest.mark.slow
+def test_one_file_is_looked_at_for_a_person_at_a_time():
+    """A second page of a person waits for the first, although others could look at their files."""
+    held, looks = cage.LOOKS.turn("Ann", ignore), []
+
+    def leave(phase, *_):
+        looks.append(phase)
+        raise Left
+
+    with held:
+        with pytest.raises(Left):
+            import_process.peek(*upload(3), person="Ann", progress=leave)
+        assert import_process.peek(*upload(3), person="Ben").rows
+    assert ["waiting"] == looks
+    assert import_process.peek(*upload(3), person="Ann").rows
+
+
+def test_a_process_that_takes_too_long_ends_with_a_sentence(monkeypatch):
+    """A look or an import has limits of processor time and of time, and the error names them."""
+    monkeypatch.setattr(cage.IMPORTS, "clock_minutes", 0)
+    message = "takes longer than the {} that {} may take: import it on the command line."
+    with pytest.raises(reading.DataError) as late:
+        import_process.check(upload(3), COLUMNS, ImportRequest(), ignore)
+    assert f"x.csv {message.format('0 minutes', 'an import of this page')}" == str(late.value)
+    ended = str(cage.LOOKS.crashed("x.csv", -signal.SIGXCPU))
+    assert f"x.csv {message.format('1 minute of processor time', 'a look at a file')}" == ended
+    assert [] == children()
+
+
 def test_an_import_that_is_given_up_leaves_no_error(monkeypatch):
     """The thread that reads the output of a canceled import ends, even if it starts after the output was closed."""
     late = []
@@ -239,6 +317,18 @@ def test_an_import_that_is_given_up_leaves_no_error(monkeypatch):
         import_process.check(upload(3), COLUMNS, ImportRequest(), leave)
     [reader] = late
     reader.run()
+
+
+def test_a_full_disk_leaves_no_mark_of_an_import(tmp_path, monkeypatch):
+    """If the mark of an import cannot be written, its folder is removed."""
+
+    def fail(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(importing.fcntl, "flock", fail)
+    with pytest.raises(OSError, match="No space left"), importing.import_in_progress(tmp_path / "rows", "studio.db"):
+        pytest.fail("The import begins without its mark.")
+    assert [] == os.listdir(tmp_path)
 
 
 def test_a_file_that_ends_the_process_is_refused_in_one_sentence():

@@ -10,6 +10,9 @@ import signal
 import socket
 import subprocess
 import sys
+import time
+from contextlib import suppress
+from itertools import product
 from threading import Event
 from zipfile import ZIP_STORED, ZipFile
 
@@ -25,7 +28,7 @@ from oal_engine.datasets.reading import Columns, DataError, read
 from oal_engine.datasets.reading.sources import LIMITED, LIMITS, Limits
 from tests.harness import ROOT
 from tests.harness.files import fails, named, zipped
-from tests.harness.shapes import workbook
+from tests.harness.shapes import SHAPES, workbook
 
 MEMORY = 250 * 2**20  # bytes that a refusal may take
 SECONDS = 30  # of processor time: far more than a refusal takes
@@ -90,6 +93,14 @@ def entities():
     return zipped(parts)
 
 
+def nulls():
+    """Return an Arrow file of a few hundred bytes with a billion empty values."""
+    file, made = io.BytesIO(), pyarrow.table({"text": pyarrow.nulls(10**9)})
+    with pyarrow.ipc.new_file(file, made.schema) as writer:
+        writer.write_table(made)
+    return file.getvalue()
+
+
 def unclosed():
     return b'text,label\n"a,1\n' + b"word word,0\n" * 2**17
 
@@ -121,6 +132,7 @@ HOSTILE = {
     "long.npz": (lambda: coo(10**9, 1), "bytes when it is unpacked"),
     "pickle.npz": (lambda: saved(np.savez, X=np.array([[{}]], dtype=object)), "allow_pickle=False"),
     "sparse.arff": (sparse_rows, "ratio"),
+    "nulls.arrow": (nulls, "times its size"),
     "nulls.parquet": (lambda: table(text=pyarrow.nulls(5_000_000, pyarrow.string())), "times its size"),
     "shared.parquet": (lambda: table(text=["x" * 500_000] * 500), "ratio"),
     "list.parquet": (lambda: table(text=pyarrow.array([[None] * 10**7], pyarrow.list_(pyarrow.int8()))), "ratio"),
@@ -133,7 +145,7 @@ HOSTILE = {
     "itself.zip": (lambda: zipped({"a.zip": zipped({"b.zip": b"PK\3\4"})}), "holds no file that can be imported"),
     "outside.zip": (lambda: zipped({"../../etc/passwd": b"\0\1\2", "/etc/shadow": b"\0"}), "holds no file"),
     "entities.xlsx": (entities, "EntitiesForbidden"),
-    "deep.json": (lambda: b'[{"text": ' + b"[" * 10**6, "deep.json"),
+    "deep.json": (lambda: b'[{"text": ' + b"[" * 10**6, "its values are nested too deeply"),
     "cut.csv.gz": (lambda: gzip.compress(b"a b\n" * 99_999)[:-30], "cannot be read"),
     "twice.csv.gz.gz": (lambda: gzip.compress(gzip.compress(b"text\n" * 10**6)), "is compressed"),
     "deep.jsonl": (
@@ -183,6 +195,59 @@ def test_a_hostile_file_takes_neither_memory_nor_time(refusals, name):
     assert message.endswith(".")
     assert "\n" not in message
     assert (f"--limit {words}=NUMBER" if words in LIMITED else words) in message
+
+
+# ---- Time in proportion to the size
+
+RUNS = [*" \n\t,\"'[{(<@\\a1", "a ", "1 000 ", "- ", "a\n", "[]", "<!--a-->"]
+RUN_CHARACTERS = 10_000
+NAMES = (
+    "comma.csv", "tab.csv", "plain.txt", "lines.jsonl", "pretty.json", "weka-texts.arff", "references.ris",
+    "pubmed.nbib", "savedrecs.txt", "one-based.svm", "digits.txt", "numbers.csv",
+)  # fmt: skip
+MESSAGES = '{{"messages": [{{"role": "user", "content": "Is {0}?"}}, {{"role": "assistant", "content": "{1}"}}]}}\n'
+TIMED = {shape.name: shape.make().decode() for shape in SHAPES if shape.name in NAMES} | {
+    "x.bib": "".join(f"@article{{k{k},\n  title = {{Title {k} of it}},\n  year = {{2019}}\n}}\n" for k in range(40)),
+    "chat.jsonl": "".join(MESSAGES.format(k, k % 2) for k in range(40)),
+    "lists.csv": "text,label\n" + "".join(f"\"['some', 'words {k}']\",{k % 2}\n" for k in range(40)),
+    "prices.csv": "price,rooms,label\n" + "".join(f"$ 1,{200 + k}.50,{k},{k % 2}\n" for k in range(40)),
+}
+
+
+def seconds(name, content, at=0, run=""):
+    """Return the processor time that it takes to look at a file with a run at a place, and to read the file."""
+    begun = time.process_time()
+    signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
+    with suppress(DataError):
+        made = content[:at] + run + content[at:]
+        read(named(made, name), reading.peek(named(made, name)).guess)
+    signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    return time.process_time() - begun
+
+
+@pytest.fixture
+def alarm():
+    """Fail a test whose timer has expired."""
+    before = signal.signal(signal.SIGVTALRM, lambda *_: pytest.fail("A reader does not end."))
+    yield
+    signal.signal(signal.SIGVTALRM, before)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("alarm")
+@pytest.mark.parametrize("name", TIMED)
+def test_reading_takes_time_in_proportion_to_the_size(name):
+    """A file with a run of a delimiter or of any other characters, in a cell or as its start, takes at most twice as
+    much time for each character if the run is four times as long. (If it takes the square, it is 16 times as much.)"""
+    content = TIMED[name]
+    seconds(name, content)  # imports the libraries
+    end = content.index("\n", len(content) // 2)  # of a line
+    for at, part in product((0, end - 12, end - 4), RUNS):
+        if not at and part in ",\t":
+            continue  # each of 40,000 columns takes its time
+        run = part * (RUN_CHARACTERS // len(part))
+        tries = ((seconds(name, content, at, 4 * run), seconds(name, content, at, run)) for _ in range(3))
+        assert any(long < 8 * short + 0.3 for long, short in tries), (at, part)
 
 
 def limit_memory():

@@ -4,6 +4,7 @@ import io
 import json
 import unicodedata
 
+import numpy as np
 import pytest
 
 from oal_engine import datasets
@@ -52,6 +53,8 @@ def search(store, tmp_path):
     ("كتاب", {11}), ("كِتَابٌ", {11}), ("كُتُب", {12}), ("שלום", {13}), ("שָׁלוֹם", {13}),
     ("tieng", {14}), ("Việt", {14}), ("ค้า", {15}), ("ค่า", {16}), ("คา", {16}), ("ขา", {15}), ('"I 1 you"', {17}),
     ("nothing", set()),
+    ("lait\0lake", set()), ("caf\0", {0}), ("\0", set()), ("\ud800", set()), ("run \ud800", {0}),
+    ("lait " * 1600, {1, 5}),
     ('"', set()), ("* ^ -", set()), ("NOT", set()),
     ('lake" OR "café', set()), ("", set()),
 ])  # fmt: skip
@@ -68,3 +71,19 @@ def test_new_items_are_found(search, store):
     assert 1 == sum(each.appended for each in feeds.append_lines(Dataset(store, "texts"), io.BytesIO(line)))
     search.dataset.refresh()
     assert [len(TEXTS)] == search.find("newest")
+
+
+def test_a_search_has_a_limit_of_words_and_of_time(store, monkeypatch):
+    """A search with too many different words, and one that takes too long, are refused in a sentence; the next search
+    works."""
+    texts = [" ".join(f"{letter}{k // 2}" for letter in "abcdefghij") for k in range(2_000)]
+    items = reading.Items([*map(str, range(2_000))], texts, None, [], [""] * 2_000, np.zeros(2_000, np.int8), {})
+    search = Search(Dataset(store, datasets.add(store, "many", datasets.table(items), "many.csv")))
+    with pytest.raises(reading.DataError, match=r"^a search must have at most 50 different words\. Got 1,600\.$"):
+        search.find(" ".join(map(str, range(1600))))
+    assert 1_000 == len(search.find("a b c"))
+    with monkeypatch.context() as patch:
+        patch.setattr("oal_engine.datasets.search.MOST_SECONDS", 0)
+        with pytest.raises(reading.DataError, match=r"^a search must take at most 0 seconds: search for fewer"):
+            search.find("a b c")
+    assert 1_000 == len(search.find("a b c"))

@@ -40,7 +40,7 @@ STOPS = {  # a file, the options of its import, and words of the sentence that s
     "most texts are one": (
         table("comment,label", lambda k: (TEXTS[k] if k % 4 == 0 else "nothing to say", RARE[k])), "", "Most texts",
     ),
-    "one text, named": (table("word,group", lambda k: (f"w{k}", "north")), "--text group", "All texts"),
+    "one text, named": (table("word,group", lambda k: (f"w{k}", "north")), "--text group", "(--feature NAME)"),
     "an empty label, named": (table("text,flag", lambda k: (TEXTS[k], "")), "--label flag", "--label ''"),
     "one label, named": (table("text,flag", lambda k: (TEXTS[k], 0)), "--label flag", "--positive WORD"),
     "a missing label, named": (lines(lambda k: {"text": TEXTS[k]}, 40), "--label flag", "its columns are text"),
@@ -53,6 +53,24 @@ STOPS = {  # a file, the options of its import, and words of the sentence that s
     ),
     "two labels": (
         table("text,label,gold_label", lambda k: (TEXTS[k], RARE[k], k % 2)), "", "label, gold_label",
+    ),
+    "a label among the columns": (
+        table("id,text,offensive,likes", lambda k: (k, TEXTS[k], ["none", "offensive"][RARE[k]], k * 3)), "",
+        "--label 'offensive'",
+    ),
+    "a mark among the columns": (
+        table("id,text,hate,likes", lambda k: (k, TEXTS[k], "x" * RARE[k], k * 3)), "", "--label 'hate'",
+    ),
+    "one column of classes": (
+        table("id,text,ward,remark", lambda k: (k, TEXTS[k], ["eye", "ear", "heart"][k % 3], TEXTS[k][:9] + str(k))),
+        "", "--label 'ward'",
+    ),
+    "a pair beside classes": (
+        table("text,harm,checked", lambda k: (TEXTS[k], ["none", "mild", "bad"][k % 3], ["yes", "no"][k % 2])), "",
+        "checked, harm:",
+    ),
+    "two targets": (
+        table("text,target_risk,target_speed", lambda k: (TEXTS[k], RARE[k], k % 2)), "", "target_risk, target_speed:",
     ),
     "a late pair": (table("text,spam", lambda k: (TEXTS[k], int(k >= LATE)), 1500), "", "--label 'spam'"),
     "late labels of another name": (
@@ -122,6 +140,25 @@ COMES = {  # a file, the options of its import, and words of its report
         table("edible,size,class", lambda k: (["no", "yes"][k % 2], k * 0.5, "gpdu"[k % 4 * (k % 3) % 4])),
         "--label edible", ["1 column of numbers; 1 column of words, which are 4 features"],
     ),
+    "one text beside numbers, named": (
+        table("group,a,b,label", lambda k: ("north", k * 0.5, k * 0.2, RARE[k])),
+        "--text group --feature a --feature b", ["texts in group", "10 positive, 30 negative"],
+    ),
+    "a pair beside its copy": (
+        table("text,word,checked", lambda k: (TEXTS[k], ["a", "b"][k % 2], ["yes", "no"][k % 2])), "",
+        ["labels in checked"],
+    ),
+    "a category called a comment": (
+        table("id,comment,narrative,label", lambda k: (k, ["ok", "bad", "meh"][k % 3], TEXTS[k], RARE[k])), "",
+        ["texts in narrative", "kept with the items: comment"],
+    ),
+    "names of files called documents": (
+        table("document,sentence,label", lambda k: (f"doc_{k}.txt", TEXTS[k], RARE[k])), "", ["texts in sentence"],
+    ),
+    "days beside texts without blanks": (
+        table("sent,zh,label", lambda k: (f"2020-01-{k % 28 + 1:02d} 10:00:00", "天气" * (k % 5) + "好" * k, RARE[k])),
+        "", ["texts in zh"],
+    ),
     "coordinates": (table("text,x,y", lambda k: (TEXTS[k], k * 0.7, -k * 0.3)), "", ["no labels", "items: x, y"]),
     "ids that repeat": (table("user_id,a,b", lambda k: (NOUNS[k % 3], k * 0.5, k * 0.2)), "", ["no labels", "2 col"]),
     "a language beside other columns": (
@@ -155,6 +192,13 @@ def test_a_header_that_became_an_item_is_seen_whatever_rule_failed(monkeypatch):
     with pytest.raises(DataError, match=r"first item of x\.csv is 'message'.*\(--header\).*\(--no-header\)\.$"):
         imported(file, "x.csv", layout=Layout())
     assert TEXTS[:40] == imported(file, "x.csv", layout=Layout(header=True)).texts
+
+
+def test_a_read_without_roles_asks_about_the_header_too():
+    """A file whose first row may be names or an item is not read on a guess."""
+    file = named(b"1999,2000,2001\n" + b"3,4,5\n6,7,8\n" * 10, "x.csv")
+    with pytest.raises(DataError, match=r"counts from 1999 to 2001: .*\(--header or --no-header\)\.$"):
+        read(file)
 
 
 def test_appended_items_are_looked_at_too(store, tmp_path):

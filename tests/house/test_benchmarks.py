@@ -85,11 +85,12 @@ def test_estimates():
 
 
 def test_imports():
-    """Of files in common layouts, more than 68 % are imported correctly and fewer than 7 % incorrectly."""
-    outcomes = [file["outcome"] for file in run("imports.py --variants 1")]
-    assert len(outcomes) > 150
-    assert outcomes.count("right") > 0.68 * len(outcomes)
-    assert outcomes.count("wrong") < 0.07 * len(outcomes)
+    """Of files in common layouts, those with the headers of public data sets included, about half or more are imported
+    correctly without a question, and none incorrectly."""
+    files = run("imports.py --variants 1")
+    assert len(files) > 300
+    assert [file for file in files if file["outcome"] == "wrong"] == []
+    assert sum(file["outcome"] == "right" for file in files) > 0.45 * len(files)
 
 
 def test_load():

@@ -28,7 +28,7 @@ NOT_RUN = {  # a word of a command, and why the command is not run
     "tcp://10.0.0.5:8786": "a cluster: tests/experiments/test_dask.py starts one",
     "tls://10.0.0.5:8786": "a cluster: tests/experiments/test_dask.py starts one",
     "/data/backup": "a container: tests/house/test_deploying.py starts it where there is an engine",
-    "studio.backups/2026-11-22T14-00-00Z-17": "a backup of that time: test_kept_backups.py restores others",
+    "studio.backups/2026-11-22T14-00-00Z-17.tar": "a backup of that time: test_kept_backups.py restores others",
 }
 OWN_DATABASE = ("import", "restore")  # commands that make a data set or a database, which must not exist yet
 PAGES = [name for name in NAMES if any(commands(name))]

@@ -1,11 +1,14 @@
 """Backups are consistent while others write, and a restore is all or nothing."""
 
+import random
+import re
 import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
 import tarfile
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from threading import Event, Thread
@@ -19,7 +22,8 @@ from oal_engine.datasets import Dataset, feeds
 from oal_engine.sessions import backups
 from oal_engine.sessions.session import Session
 from oal_engine.store import Store, digest_of
-from tests.harness.backups import ENVIRONMENT, change_byte, contents, items, killable, labelled, problems
+from tests.harness.backups import ENVIRONMENT, change_byte, contents, items, killable, labelled, problems, problems_of
+from tests.harness.tables import unpacked
 
 # Backup and restore
 
@@ -191,6 +195,43 @@ def test_a_backup_that_fails_leaves_nothing(run, tmp_path):
 
 
 # Contents of a backup
+
+
+def test_a_changed_bit_of_a_backup_is_found(tmp_path):
+    """Wherever a bit of the database or of the rows in a backup is changed, `check` refuses it and names the file; a
+    backup without its list of digests, or without one of its files, is not whole."""
+    path, chance = unpacked("0_3_0", tmp_path), random.Random(0)
+    with closing(Store(path)) as store:
+        backups.backup(store, tmp_path / "kept.tar")
+    kept = tmp_path / "kept.tar"
+    whole = kept.read_bytes()
+    with tarfile.open(kept) as file:
+        members = [member for member in file if member.size]
+    assert problems_of(kept) == []
+    for member in [*[members[0]] * 40, *members]:  # many bits of the database
+        at = member.offset_data + chance.randrange(member.size)
+        change_byte(kept, at, whole[at] ^ 1 << chance.randrange(8))
+        name = "" if member.name == backups.SUMS else re.escape(member.name)
+        with pytest.raises(backups.BackupError, match=rf"{name} has changed since it was written\.$"):
+            problems_of(kept)
+        change_byte(kept, at, whole[at])
+    for cut in (members[1], members[-1]):
+        kept.write_bytes(whole[: cut.offset])
+        with pytest.raises(backups.BackupError, match="is not a whole backup: it has no SHA256SUMS"):
+            problems_of(kept)
+
+
+def test_a_backup_of_0_3_0_is_restored(tmp_path):
+    """A backup that 0.3.0 wrote has no list of digests: it is sound, and can be restored."""
+    path = unpacked("0_3_0", tmp_path)
+    with tarfile.open(tmp_path / "old.tar", "w") as file:
+        for part in (path, *path.with_name("studio.rows").glob("*/*")):
+            file.add(part, str(part.relative_to(tmp_path)))
+    assert ([], None) == (
+        problems_of(tmp_path / "old.tar"),
+        backups.restore(tmp_path / "old.tar", tmp_path / "new.db")[1],
+    )
+    assert 26 == len(Store(tmp_path / "new.db", read_only=True).sessions())
 
 
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE, tarfile.DIRTYPE])

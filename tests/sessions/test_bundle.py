@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from oal_engine import datasets
-from oal_engine.datasets import demo
+from oal_engine.datasets import demo, reading
 from oal_engine.output import jsonlines
 from oal_engine.output.jsonlines import JsonLinesError
 from oal_engine.sessions.files.bundle import adopt
@@ -148,6 +148,27 @@ def test_missing_or_different_data_is_refused(tmp_path, text, name, changes, sen
     with pytest.raises(JsonLinesError, match=sentence):
         adopt(store, io.StringIO(text))
     assert [] == store.sessions()
+
+
+@pytest.mark.parametrize("change", [{"id": "other"}, {"text": "Word1, again1!"}, {"journal": "Nature"}])
+def test_data_with_another_text_id_or_cell_are_other_data(tmp_path, change):
+    """A published session is not adopted over a data set with the same rows, terms and labels if an id, a text or a
+    kept cell differs. A file of 0.3.0, which has no digest of these, still is."""
+    path, stores = tmp_path / "texts.jsonl", [Store(tmp_path / f"{name}.db") for name in ("here", "there")]
+    for store, changed in zip(stores, ({}, change)):
+        items = [{"id": f"i{k}", "text": f"word{k % 5} again{k % 3}", "journal": f"j{k}"} for k in range(30)]
+        items[1] |= changed
+        path.write_text("\n".join(map(json.dumps, items)))
+        columns = reading.Columns(("text",), id="id", details=("journal",))
+        datasets.import_file(store, path, "texts", columns, tokenizer="words")
+    text = text_of(stores[0], begin(stores[0], "texts", budget=5).id)
+    with pytest.raises(JsonLinesError, match="has the same rows but other ids, texts or kept columns"):
+        adopt(stores[1], io.StringIO(text))
+    data = json.loads(text.splitlines()[0])["dataset"]
+    del data["texts"]
+    with pytest.raises(JsonLinesError, match="head of a session"):
+        adopt(stores[1], io.StringIO(edited(text, 0, dataset=data)))
+    assert 1 == adopt(stores[1], io.StringIO(edited(text, 0, dataset=data, oal_session=3)))
 
 
 def edited(text, line, **changes):

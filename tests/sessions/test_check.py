@@ -271,14 +271,3 @@ def test_rows_that_point_outside_are_refused(tmp_path):
     np.save(folder / "indices.npy", indices)
     with pytest.raises(reading.DataError, match=r"columns must be < 3\. Got 3"):
         Dataset(store, "vectors").check()
-
-
-def test_rows_of_an_older_version_are_checked_once_they_grow(run):
-    """A data set that was imported before checksums existed is sound, and gets checksums at the first append."""
-    store, _ = labelled("studio.db")
-    with store.transaction():
-        store.update_dataset(1, {"checksums": None})
-    assert 0 == run("check")[0]
-    feeds.append(Dataset(store, "vectors"), items(9, 60, sparse.csr_array))
-    assert Dataset(store, "vectors").checksums == json.loads(store.dataset(1)["checksums"])
-    assert 0 == run("check")[0]

@@ -1,4 +1,4 @@
-"""A server keeps hourly backups of its database, which are sound whatever the clock and the disk do."""
+"""A server keeps a backup of each of the last days, which is sound whatever the clock and the disk do."""
 
 import asyncio
 import errno
@@ -18,7 +18,6 @@ from scipy import sparse
 from oal_engine.datasets import Dataset, feeds
 from oal_engine.sessions import backups
 from oal_engine.store import Store
-from oal_engine.store.database import BACKUP
 from tests.harness.backups import (
     PAGE_BYTES,
     change_byte,
@@ -55,22 +54,16 @@ def changed_at(path, time):
             os.utime(file, (time.timestamp(), time.timestamp()))
 
 
-def test_the_newest_of_each_hour_and_day_are_kept(path):
-    """After 20 days with a backup every 30 minutes, only the newest of each of the last 24 hours and of each of the
-    last 14 days are left; other files in the folder are not touched."""
-    Store(path).close()
+def test_the_newest_of_each_of_the_last_days_is_kept(path, opened):
+    """After three backups on each of nine days, the last one of each of the last seven days is left. Other files in the
+    folder are not touched."""
     folder = path.with_name("studio.backups")
     (folder / "mine").mkdir(parents=True)
-    names = [(at(k / 2)).strftime(BACKUP) for k in range(20 * 48)]
-    for name in names[:-1]:
-        (folder / name).mkdir()
-    last = at((len(names) - 1) / 2)
-    changed_at(path, last)
-    names[-1] += "-1"
-    assert names[-1] == backups.keep(path, last).name
-    hours = names[1::2][-24:]
-    days = [name for name in names if "T23-30" in name][-14:]
-    assert sorted({*hours, *days}) == [each.name for each in Store(path).backups]
+    made = []
+    for hour in range(0, 9 * 24, 8):
+        opened.answer(f"at {hour}", opened.place.asked.id, 1)
+        made.append(backups.keep(path, at(hour)))
+    assert made[2::3][-7:] == Store(path).backups
     assert (folder / "mine").exists()
 
 
@@ -81,7 +74,7 @@ def test_a_backup_is_kept_only_where_anything_is_new(path, opened):
     changed_at(path, at(0))
     assert backups.keep(path, at(2)) is None
     opened.answer("later", opened.place.asked.id, 1)
-    second = backups.keep(path, at(3))
+    second = backups.keep(path, at(24))
     assert [first, second] == Store(path).backups
 
 
@@ -119,7 +112,7 @@ def test_a_damaged_database_takes_no_place_of_a_sound_backup(path):
             kept = backups.keep(path, at(page))
             with backups.opened(kept) as store:
                 assert [] == store.problems()
-            shutil.rmtree(kept)
+            kept.unlink()
         except ValueError:
             refused += 1
         assert [first] == sorted(path.with_name("studio.backups").glob("2*"))
@@ -134,38 +127,50 @@ def full(*_):
 def test_answers_do_not_wait_for_a_backup(path, opened, monkeypatch):
     """An answer is stored while a backup is being written, and the backup is sound."""
 
-    def answered_meanwhile(*arguments, keep_rows=backups._keep_rows):
-        opened.answer("meanwhile", opened.place.asked.id, 1)
-        keep_rows(*arguments)
+    answers = iter([lambda: opened.answer("meanwhile", opened.place.asked.id, 1)])
 
-    monkeypatch.setattr(backups, "_keep_rows", answered_meanwhile)
+    def answered_meanwhile(*arguments, add=backups._add):
+        next(answers, lambda: None)()
+        return add(*arguments)
+
+    monkeypatch.setattr(backups, "_add", answered_meanwhile)
     with backups.opened(backups.keep(path, datetime.now(UTC))) as store:
         assert [] == problems(store)
         assert (5, 6) == tuple(each.sessions()[0]["labels"] for each in (store, opened.store))
 
 
-@pytest.mark.parametrize("problem", ["unwritable", "full"])
-def test_a_backup_that_cannot_be_kept_is_a_sentence_in_the_log(tmp_path, monkeypatch, caplog, problem):
-    """If the folder is unwritable or the disk is full, the log says that no backup was kept, no partial backup is left,
-    and the next try succeeds."""
-    path, folder, duplicate = tmp_path / "studio.db", tmp_path / "studio.backups", backups._duplicate
-    labelled(path)
+@pytest.mark.parametrize("problem", ["unwritable", "full", "nearly full", "damaged"])
+def test_a_backup_that_cannot_be_made_is_said_until_one_is(tmp_path, monkeypatch, caplog, problem):
+    """If the folder is unwritable, the disk is full, or rows are damaged, the log and `failure` say why there is no
+    backup, none is left in part, and the next try, an hour later, succeeds."""
+    path, folder = tmp_path / "studio.db", tmp_path / "studio.backups"
+    store, _ = labelled(path)
+    rows = next(store.folder.glob("*/values.npy"))
+    before = rows.read_bytes()
     if problem == "unwritable":
         folder.write_text("a file in its place")
+    elif problem == "full":
+        monkeypatch.setattr(backups, "_add", full)
+    elif problem == "nearly full":
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=2 * path.stat().st_size))
     else:
-        monkeypatch.setattr(backups, "_duplicate", full)
+        change_byte(rows, -1, 0x7F)
     tries = []
 
-    def mended(_):
-        tries.append(sorted(folder.glob("*")))
-        monkeypatch.setattr(backups, "_duplicate", duplicate)
+    def mended(seconds):
+        tries.append((seconds, sorted(folder.glob("*")), backups.failure(store)))
+        monkeypatch.undo()
+        if problem == "damaged":
+            rows.write_bytes(before)
         if folder.is_file():
             folder.unlink()
         return len(tries) == 2
 
     backups.keep_backups(path, SimpleNamespace(wait=mended))
-    assert [0, 1] == [*map(len, tries)]
-    assert [f"No backup of {path} was kept."] == [" ".join(each.message.split()[:6]) for each in caplog.records]
+    assert [3_600, 86_400] == [seconds for seconds, *_ in tries]
+    assert [0, 1] == [len(files) for _, files, _ in tries]
+    assert (True, None) == (bool(tries[0][2]), tries[1][2])
+    assert [f"No backup of {path} was made. {tries[0][2]}"] == [each.message for each in caplog.records]
 
 
 @pytest.mark.parametrize("switch", ["0", None])
@@ -212,90 +217,22 @@ def test_backups_go_on_whatever_the_clock_shows(path, jumps):
     assert str(kept) in store._way_back()
 
 
-def test_a_backup_of_an_older_version_that_lies_in_the_future_is_not_the_newest(path):
-    """A backup of an older version with a date in the future and no number does not count as the newest, and is not
-    kept forever."""
-    store, _ = labelled(path)
-    ahead = path.with_name("studio.backups") / at(24 * 3650).strftime(BACKUP)
-    ahead.mkdir(parents=True)
-    kept = backups.keep(path, at(0))
-    assert [ahead, kept] == store.backups
-    names = [ahead.name, *(f"{at(hour):{BACKUP}}-{hour + 1}" for hour in range(24 * 20))]
-    assert ahead.name not in backups.retained(names)
-
-
-def test_rows_that_are_overwritten_leave_every_backup_as_it_was(run):
-    """If 64 bytes of each file of rows are overwritten in place, all earlier backups and the next one are sound, and an
-    earlier one can be restored."""
-    store, opened = labelled("studio.db", 20)
+def test_a_folder_of_0_3_0_is_refused_with_the_way_to_a_file(run):
+    """A backup that 0.3.0 kept is a folder: `restore` and `check` name the command that makes a file of it, which can
+    be restored."""
+    store, _ = labelled("studio.db", 20)
     before = contents("studio.db")
-    first = backups.keep(store.path, at(0))
-    opened.answer("later", opened.place.asked.id, 1)
-    second = backups.keep(store.path, at(1))
-    for part in store.folder.glob("*/*.npy"):
-        with part.open("r+b") as file:
-            file.seek(-64, os.SEEK_END)
-            file.write(b"\xff" * 64)
-    opened.answer("last", opened.place.asked.id, 1)
-    third = backups.keep(store.path, at(30))
-    for kept in (first, second, third):
-        assert 0 == run("check", kept)[0]
     store.close()
-    assert 0 == run("restore", first, "--force")[0]
+    folder = Path("studio.backups/2026-03-01T00-00-00Z-1")
+    folder.mkdir(parents=True)
+    shutil.copy("studio.db", folder)
+    shutil.copytree("studio.rows", folder / "studio.rows")
+    for command in ("check", "restore"):
+        code, _, err = run(command, folder, *["--force"] * (command == "restore"))
+        assert (1, True) == (code, f"Make a file of it: backup FILE --db {folder}/studio.db." in err)
+    assert 0 == run("backup", "kept.tar", "--db", folder / "studio.db")[0]
+    assert 0 == run("restore", "kept.tar", "--force")[0]
     assert before == contents("studio.db")
-
-
-def test_each_day_has_rows_of_its_own(path, opened, caplog):
-    """Backups of one day share a copy of the rows (hard links), and each day has its own copy; a damaged copy is not
-    linked to again."""
-
-    def kept(hours):
-        opened.answer(f"at {hours}", opened.place.asked.id, 1)
-        return backups.keep(path, at(hours))
-
-    def links(*folders):
-        return [{part.stat().st_ino for part in folder.glob("studio.rows/*/*")} for folder in folders]
-
-    live = {part.stat().st_ino for part in path.with_name("studio.rows").glob("*/*")}
-    first, second, third = links(kept(0), kept(1), kept(24))
-    assert first == second
-    assert not first & third
-    assert not live & (first | third)
-    change_byte(next(path.with_name("studio.backups").glob("2026-03-02*/studio.rows/*/values.npy")), -1, 0x7F)
-    (fourth,) = links(kept(25))
-    assert not fourth & (first | third | live)
-    assert [] == caplog.records
-
-
-@pytest.mark.parametrize("room", [0, None])
-def test_a_backup_without_room_for_rows_has_those_of_another_one(path, opened, monkeypatch, caplog, room):
-    """If there is no room for a copy of the rows, a backup shares the rows of an earlier one, says so in the log, and
-    is sound; if there is room, nothing is logged."""
-    first = backups.keep(path, at(0))
-    opened.answer("later", opened.place.asked.id, 1)
-    if room is not None:
-        monkeypatch.setattr(backups.shutil, "disk_usage", lambda _: SimpleNamespace(free=room))
-    kept = backups.keep(path, at(24))
-    monkeypatch.undo()
-    assert [] == problems_of(kept)
-    said = [record.message for record in caplog.records]
-    assert [] == said if room is None else f"has its rows from {first.name}. " in said[0]
-
-
-def test_the_log_says_once_that_no_backup_is_made(path, opened, caplog):
-    """No backup is made while the database does not change. The log says so once, not at every check, and once more
-    when the database stops changing again."""
-    rounds = iter([None, None, lambda: opened.answer("later", opened.place.asked.id, 1), None, None])
-
-    def wait(_):
-        act = next(rounds, False)
-        if act:
-            act()
-        return act is False
-
-    backups.keep_backups(path, SimpleNamespace(wait=wait))
-    assert [f"No backup of {path} is made while nothing in it changes."] * 2 == [r.message for r in caplog.records]
-    assert ["2"] == [kept.name.rpartition("-")[2] for kept in Store(path).backups]  # the newest of the hour
 
 
 def test_the_age_of_the_newest_backup_is_said(path):
@@ -319,8 +256,8 @@ def test_a_backup_that_is_killed_is_whole_or_not_there(run, tmp_path):
     first = backups.keep(store.path, at(0))
     opened.answer("later", opened.place.asked.id, 1)
     code, tries = None, 0
-    call = 'backups.keep(Path("studio.db"), datetime(2026, 3, 1, 5, tzinfo=UTC))'
-    with killable(("os.rename", "os.mkdir", "os.link", "os.utime", "os.rmdir"), call) as attempt:
+    call = 'backups.keep(Path("studio.db"), datetime(2026, 3, 2, 5, tzinfo=UTC))'
+    with killable(("os.rename", "os.remove", "os.mkdir", "os.utime", "os.rmdir"), call) as attempt:
         while code != 0:
             tries += 1
             code = attempt(tries)
@@ -330,10 +267,8 @@ def test_a_backup_that_is_killed_is_whole_or_not_there(run, tmp_path):
             if len(store.backups) == 2:
                 break
     assert tries > 4
-    assert first == store.backups[0]
     opened.answer("last", opened.place.asked.id, 1)
-    backups.keep(store.path, at(6))
-    assert 3 == len(store.backups)
+    assert [first, backups.keep(store.path, at(30))] == store.backups
     assert [] == [part for part in store.backups_folder.iterdir() if part.name.startswith(".")]
 
 
@@ -342,10 +277,10 @@ def test_two_processes_keep_no_backup_at_once(path):
     labelled(path)
     folder = path.with_name("studio.backups")
     folder.mkdir()
-    (folder / ".part.first").mkdir()
+    (folder / ".backup.first").mkdir()
     with backups._alone(folder):
-        (folder / ".part.second").mkdir()
-        with pytest.raises(backups.BackupError, match="Another process keeps one now"):
+        (folder / ".backup.second").mkdir()
+        with pytest.raises(backups.BackupError, match="Another process makes one now"):
             backups.keep(path, at(0))
-        assert [folder / ".part.second"] == list(folder.iterdir())
+        assert [folder / ".backup.second"] == list(folder.iterdir())
     assert backups.keep(path, at(0)).exists()

@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import tarfile
 from contextlib import closing, suppress
+from hashlib import sha256
 
 import pytest
 
@@ -74,11 +75,15 @@ def change(path, *statements, values=()):
 
 def archive(path, name="hostile.tar"):
     """Pack a database and its rows into a backup, without any check. Return its path."""
-    made = path.with_name(name)
+    made, parts = path.with_name(name), [path, *sorted(path.with_name("studio.rows").glob("*/*"))]
+    sums = [f"{sha256(part.read_bytes()).hexdigest()}  {part.relative_to(path.parent)}\n" for part in parts]
+    list_of_sums = path.with_name("sums")
+    list_of_sums.write_text("".join(sums))
     with tarfile.open(made, "w") as file:
-        file.add(path, "studio.db")
-        for part in sorted(path.with_name("studio.rows").glob("*/*")):
+        for part in parts:
             file.add(part, str(part.relative_to(path.parent)))
+        file.add(list_of_sums, "SHA256SUMS")
+    list_of_sums.unlink()
     return made
 
 

@@ -7,6 +7,8 @@ published, and `expected.json`: what each session must show, and the fingerprint
 import hashlib
 import io
 import json
+import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -105,3 +107,12 @@ def test_every_published_session_of_an_earlier_version_is_adopted(store):
         }
         found = contents(store, adopted)
         assert content | {"settings": content["settings"] | own} == found | {"settings": found["settings"] | own}
+
+
+def test_a_session_whose_name_has_u_0000_is_published(version, tmp_path):
+    """0.3.0 took U+0000 in the name of a session: it is replaced by U+FFFD, so that the session can be published."""
+    path = unpacked(version, tmp_path)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE sessions SET name = ? WHERE id = 1", ["a\0b"])
+    with closing(Store(path)) as store:
+        assert "a\ufffdb" == json.loads(text_of(store, 1).splitlines()[0])["settings"]["name"]

@@ -4,6 +4,7 @@ import html
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from oal_engine.places import COMMAND
 from oal_engine.store import Store
 
 from ..access import files_folder, served_file
-from ..page import complain, counted, literal, small_note
+from ..page import complain, counted, literal, person, small_note
 
 UPLOAD, SERVER = "Upload", "File on the server"
 AUTOMATIC = "Detect automatically"
@@ -164,10 +165,8 @@ def show_rows(peek: reading.Peek) -> None:
 
 def looked_at(file: File, reader: str | None, encoding: str, layout: sources.Layout) -> reading.Peek:
     """Read the first rows of a file, and guess its contents."""
-    source, name = file
-    with st.spinner(LOOKING):
-        settings = reader, encoding, layout
-        return once("peek", file, *settings, make=lambda: import_process.peek(source, name, *settings))
+    make = partial(import_process.peek, *file, reader, encoding, layout)
+    return once("peek", file, reader, encoding, layout, make=make)
 
 
 def settle(
@@ -321,7 +320,7 @@ def _chips(question: str, words: list[str], counts: dict[str, int], default: Seq
 def show_first_items(file: File, described: Described, columns: reading.Columns) -> None:
     """Show how a file is read, and a few items as they will be imported: text, label, and other fields."""
     _, reader, encoding, layout = described
-    make = lambda: import_process.first_items(file, columns, reader, encoding, layout)  # noqa: E731
+    make = partial(import_process.first_items, file, columns, reader, encoding, layout)
     _show_items(PREVIEW, columns.label, make, file, columns, reader, encoding, layout)
 
 
@@ -329,18 +328,17 @@ def show_more_items(
     store: Store, file: File, dataset: int, request: datasets.ImportRequest, vectors: File | None
 ) -> bool:
     """Show a few items as they will be added to a data set. Return whether they can be added."""
-    make = lambda: import_process.more_first_items(store, file, dataset, request, vectors)  # noqa: E731
+    make = partial(import_process.more_first_items, store, file, dataset, request, vectors)
     return _show_items(PREVIEW_MORE, "label", make, file, dataset, request, vectors and vectors[1])
 
 
-def _show_items(title: str, label: str | None, make: Callable[[], Any], file: File, *settings: Any) -> bool:
+def _show_items(title: str, label: str | None, make: Callable[..., Any], file: File, *settings: Any) -> bool:
     """Show the items and the sentence that `make` returns, or the error that it raises. Return whether it succeeded.
 
     settings: the settings on which the items depend, as the key of a cache.
     """
     try:
-        with st.spinner(LOOKING):
-            items, sentence = once(title, file, repr(settings), make=make)
+        items, sentence = once(title, file, repr(settings), make=make)
     except PROBLEMS as error:
         complain(without_options(str(error)))
         return False
@@ -367,7 +365,7 @@ def mesh_terms() -> tuple[str, ...]:
     if not (tree and number):
         return ()
     try:
-        return once("terms", tree, number, make=lambda: import_process.mesh_terms(*tree, number))
+        return once("terms", tree, number, make=partial(import_process.mesh_terms, *tree, number))
     except PROBLEMS as error:
         complain(error)
         return ()
@@ -382,14 +380,17 @@ def _identity(file: File) -> tuple:
     return key
 
 
-def once(what: str, file: File, *settings: Any, make: Callable[[], Any]) -> Any:
-    """Return the result of `make`, cached in the browser session under `what` by file and settings."""
+def once(what: str, file: File, *settings: Any, make: Callable[..., Any]) -> Any:
+    """Return the result of `make`, which looks at the file, cached in the browser session under `what` by file and
+    settings."""
     key = _identity(file)
     if st.session_state.get(what, (None,))[0] != key:
         st.session_state[what] = key, {}
     results = st.session_state[what][1]
     if settings not in results:
-        results[settings] = make()
+        with st.spinner(LOOKING):
+            stop = lambda *_: st.session_state[what]  # noqa: E731  # raises an error if the page is left or drawn anew
+            results[settings] = make(person=person(), progress=stop)
     return results[settings]
 
 

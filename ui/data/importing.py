@@ -15,7 +15,7 @@ from oal_engine.datasets.reading import details
 from oal_engine.store import Store
 
 from ..access import files_folder, served_folder
-from ..page import complain, counted, entry, literal, mail, note, one_row, owns, remove_after_asking
+from ..page import complain, counted, entry, literal, mail, note, one_row, owns, person, remove_after_asking
 from ..page import datasets as shown_datasets
 from .file_questions import (
     AUTOMATIC,
@@ -139,11 +139,10 @@ def import_form(store: Store) -> None:
     with st.container(horizontal=True):
         sent = st.button("Import", type="primary", key="import")
         checked = columns.label and st.button("Check the labels", key="check")
-    check = partial(import_process.check, file, columns, request)
-    if checked and (report := attempt(lambda bar: check(bar, vectors))):
+    also = {"vectors": vectors, "person": person()}
+    if checked and (report := attempt(partial(import_process.check, file, columns, request, **also))):
         note(report)
-    read = partial(import_process.import_file, store, file, title, columns, request)
-    if sent and (report := attempt(lambda bar: read(bar, vectors))):
+    if sent and (report := attempt(partial(import_process.import_file, store, file, title, columns, request, **also))):
         _finish(f"{title}: {report}")
 
 
@@ -168,10 +167,8 @@ def append_form(store: Store) -> None:
     fits = show_more_items(store, file, which, request, vectors)
     with st.expander(ROWS, expanded=not fits):
         show_rows(peek)
-    append = partial(import_process.append, store, file, which, request)
-    if st.button("Add items", type="primary", key="append", disabled=not fits) and (
-        report := attempt(lambda bar: append(bar, vectors))
-    ):
+    append = partial(import_process.append, store, file, which, request, vectors=vectors, person=person())
+    if st.button("Add items", type="primary", key="append", disabled=not fits) and (report := attempt(append)):
         _finish(f"{names[which]}: {report}")
 
 

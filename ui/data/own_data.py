@@ -15,7 +15,7 @@ from oal_engine.datasets.reading.parsed import without_options
 from oal_engine.sessions.items import file_numbers
 from oal_engine.store import Store
 
-from ..page import complain, mail, note
+from ..page import complain, mail, note, person
 from .file_questions import (
     AUDITED,
     PROBLEMS,
@@ -114,7 +114,7 @@ def _import(store: Store, file: File, columns: reading.Columns, described: Descr
     _, reader, encoding, layout = described
     with progress_bar() as bar:
         request = ImportRequest(reader, encoding, layout, owner=mail())
-        report = import_process.import_file(store, file, title, columns, request, bar)
+        report = import_process.import_file(store, file, title, columns, request, bar, person=person())
     return store.dataset(title)["id"], f"{title}: {report}"
 
 

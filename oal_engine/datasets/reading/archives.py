@@ -15,12 +15,11 @@ from tempfile import TemporaryDirectory
 from typing import BinaryIO, NamedTuple, cast
 from zipfile import ZipFile, ZipInfo
 
-from .foreign import check_unpacked
 from .parsed import Doubt, Line, ParsedFile, cell_text, name_list
 from .refusals import NotRead
 from .sources import COMPRESSIONS, DataError, FileOrPath, Limits, NotDecoded, Source, open_file
 
-JUNK = re.compile(r"(.*/)?(__MACOSX/.*|\.[^/]+(/.*)?|~\$[^/]*|(?i:thumbs\.db|desktop\.ini))")  # of operating systems
+JUNK = ("__macosx", "thumbs.db", "desktop.ini")  # files and folders of operating systems
 DIGITS = re.compile(r"(\d+)")  # 2.txt comes before 10.txt
 ABOUT = re.compile(r"(?i)(.*[-_ ])?(read.?me|licen[cs]e|copying|notice|changelog|citation|croissant)(\.\w+)?")
 SPLITS = {"train", "training", "test", "testing", "dev", "val", "valid", "validation", "eval"}
@@ -86,17 +85,21 @@ def archive(source: Source, formats: Formats) -> ParsedFile:
 def open_archive(source: Source) -> tuple[ZipFile, list[ZipInfo]]:
     """Open an archive. Return it with its sorted files, without files that operating systems add. Raise DataError if it
     exceeds the limits or is encrypted."""
-    binary, packed = source.whole()
-    content = ZipFile(binary)
+    content = ZipFile(source.whole())
     members = sorted(
-        (each for each in content.infolist() if not each.is_dir() and not JUNK.fullmatch(_path(each))),
+        (each for each in content.infolist() if not each.is_dir() and not any(map(is_junk, _path(each).split("/")))),
         key=lambda each: in_order(_path(each)),
     )
     source.limits.check("files", len(members), source.name)
-    check_unpacked(source, sum(each.file_size for each in members), packed)
+    source.check_size(sum(each.file_size for each in members))
     if any(each.flag_bits & ENCRYPTED for each in members):
         raise DataError(f"{source.name} is encrypted: unpack it with its password.")
     return content, members
+
+
+def is_junk(name: str) -> bool:
+    """Tell whether a file or folder is hidden, or made by an operating system or an office program."""
+    return name.casefold() in JUNK or (name.startswith((".", "~$")) and name not in (".", ".."))
 
 
 def in_order(path: str) -> list[tuple[int, str]]:
@@ -408,8 +411,8 @@ def _files(path: Path, name: str, limits: Limits) -> list[Path]:
         return [path]
     files, size = list[Path](), 0
     for folder, folders, names in os.walk(path):
-        folders[:] = sorted(each for each in folders if not JUNK.fullmatch(each))
-        for file in (Path(folder, each) for each in sorted(names) if not JUNK.fullmatch(each)):
+        folders[:] = sorted(each for each in folders if not is_junk(each))
+        for file in (Path(folder, each) for each in sorted(names) if not is_junk(each)):
             if stat.S_ISREG((about := file.lstat()).st_mode):  # a link could lead anywhere
                 files.append(file)
                 size += about.st_size

@@ -32,7 +32,7 @@ DIGITS = {
     COMMA: rf"(?:[1-9]\d{{0,2}}(?:(?:\.|{SPACE})\d{{3}})+|\d+)(?:,\d*)?|,\d+",
 }
 FORMATTED = {
-    mark: re.compile(rf"(\(?)\s*([-+−]?)\s*{UNITS}?\s*([-+−]?)\s*({digits})\s*(?:%|{UNITS})?\s*(\)?)")
+    mark: re.compile(rf"(\(?)\s*+([-+−]?)\s*+{UNITS}?\s*+([-+−]?)\s*+({digits})\s*+(?:%|{UNITS})?\s*+(\)?)")
     for mark, digits in DIGITS.items()
 }
 DATE = re.compile(

@@ -56,7 +56,7 @@ def read(cell: Any) -> Any:
     except (ValueError, RecursionError):
         pass
     try:  # NumPy writes no commas between the messages
-        return ast.literal_eval(re.sub(r"\}\s*\n\s*\{", "}, {", cell[:MOST_CHARACTERS].strip()))
+        return ast.literal_eval(re.sub(r"\}[^\S\n]*\n\s*\{", "}, {", cell[:MOST_CHARACTERS].strip()))
     except (ValueError, SyntaxError, RecursionError, MemoryError):
         return cell
 

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from . import conversations, second_look
+from . import conversations, readers, second_look
 from .codings import COMMA, POINT, Coder, ManyWordsError, expanded_row
 from .columns import Columns
 from .encodings import encoded_twice
@@ -29,7 +29,7 @@ from .items import (
     with_details,
 )
 from .parsed import BROKEN, Cells, Line, ParsedFile, cell_text, first_rows, is_whole
-from .readers import BINARY, READERS, check_reader, exported, live_source, reader_for
+from .readers import BINARY, check_reader, exported, live_source, reader_for
 from .records import flat_record, record, with_reply
 from .references import with_noted_decisions
 from .sources import SAMPLE_ROWS, DataError, FileOrPath, Opening, Progress, Source, open_source
@@ -62,7 +62,7 @@ def parse(
     check_reader(opening.reader)
     with open_source(path, opening, limit, progress) as source:
         reader = reader_for(source, opening.reader)
-        parsed = with_noted_decisions(exported(source, READERS[reader].parse(source)))
+        parsed = with_noted_decisions(exported(source, readers.parse(source, reader)))
         check_used(opening, reader, parsed, source.name)
         if reader not in BINARY:
             parsed = parsed._replace(detected={"encoding": source.encoding, **parsed.detected})
@@ -183,7 +183,7 @@ def open_items(
 def _parse_pipe(binary: BinaryIO, opening: Opening) -> tuple[Source, str, ParsedFile, Words]:
     """Parse a pipe as `parse` parses a file, but read ahead only to its first readable row."""
     reader, source = live_source(binary, opening)
-    parsed = READERS[reader].parse(source)
+    parsed = readers.parse(source, reader)
     rows, first = iter(parsed.rows), []
     for row in rows:
         first.append(row)
@@ -247,6 +247,8 @@ def _read(
 ) -> Items:
     """Read the items of a file as `read` does, without the columns `many`, which have too many words for a category."""
     with parse(path, opening, progress, limit) as (source, reader, parsed, words):
+        if columns is None and parsed.doubts:
+            raise DataError(parsed.doubts[0].question)
         parsed = parsed._replace(rows=islice(parsed.rows, limit))
         numeric = numeric_columns(words)
         wanted = columns or guess_columns(words, numeric)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from .parsed import BROKEN, BUFFER_CHARACTERS, NON_FINITE, Cells, Line, ParsedFile, name_list
-from .sources import CHUNK_LINES, HARMLESS_BYTES, DataError, Source
+from .sources import CHUNK_LINES, TOO_DEEP, DataError, Source
 
 
 def foreign(reader: Callable[[Source], ParsedFile]) -> Callable[[Source], ParsedFile]:
@@ -27,6 +28,8 @@ def foreign(reader: Callable[[Source], ParsedFile]) -> Callable[[Source], Parsed
             yield
         except (DataError, MemoryError, GeneratorExit):
             raise
+        except RecursionError as error:
+            raise ValueError(TOO_DEEP) from error
         except Exception as error:  # the libraries raise any exception on a damaged file
             raise ValueError(_words(error.__cause__ or error)) from error
 
@@ -54,8 +57,8 @@ def _words(error: BaseException) -> str:
 @foreign
 def npy(source: Source) -> ParsedFile:
     """Read a NumPy array (.npy)."""
-    binary, size = source.whole()
-    _check_header(source, binary, size)
+    binary = source.whole()
+    _check_header(source, binary, binary.seek(0, io.SEEK_END))
     binary.seek(0)
     return vectors_of(source, np.lib.format.read_array(binary, allow_pickle=False))
 
@@ -74,10 +77,10 @@ def _check_header(source: Source, array: IO[bytes], size: int) -> None:
 @foreign
 def npz(source: Source) -> ParsedFile:
     """Read a NumPy archive (.npz): an array X or a SciPy sparse matrix, perhaps with labels y and ids."""
-    binary, packed = source.whole()
+    binary = source.whole()
     with np.lib.npyio.NpzFile(binary, allow_pickle=False) as arrays:
         archive = cast(ZipFile, arrays.zip)
-        check_unpacked(source, sum(member.file_size for member in archive.infolist()), packed)
+        source.check_size(sum(member.file_size for member in archive.infolist()))
         for member in archive.infolist():
             if member.filename.endswith(".npy"):
                 with archive.open(member) as array:
@@ -100,13 +103,6 @@ def npz(source: Source) -> ParsedFile:
                 )
         cells = list(zip(*(values.tolist() for values in columns.values())))
         return vectors_of(source, matrix, list(columns), cells)
-
-
-def check_unpacked(source: Source, size: int, packed: int) -> None:
-    """Raise DataError if `packed` bytes of a file would unpack to more than the limits allow."""
-    source.limits.check("size", size, source.name)
-    if size > HARMLESS_BYTES:
-        source.limits.check("ratio", size / packed, source.name)
 
 
 def _check_shape(source: Source, shape: Sequence[int]) -> None:
@@ -155,26 +151,26 @@ def parquet(source: Source) -> ParsedFile:
     import pyarrow
     from pyarrow import parquet as files
 
-    binary, packed = source.whole()
+    binary = source.whole()
     metadata = files.read_metadata(binary)
     source.limits.check("columns", metadata.num_columns, source.name)
     source.limits.check("items", metadata.num_rows, source.name)
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-    check_unpacked(source, max(metadata.num_rows, sum(group.total_byte_size for group in groups)), packed)
+    source.check_size(max(metadata.num_rows, sum(group.total_byte_size for group in groups)))
     # A list of empty values takes no bytes in the file, but 8 bytes for each value in memory.
     in_lists = sum(group.column(at).num_values - group.num_rows for group in groups for at in range(group.num_columns))
-    check_unpacked(source, 8 * in_lists, packed)
+    source.check_size(8 * in_lists)
     schema = metadata.schema.to_arrow_schema()
     # Read as a dictionary, a text that many rows share is in memory once.
     texts = [field.name for field in schema if field.type in (pyarrow.string(), pyarrow.large_string())]
     file = files.ParquetFile(binary, read_dictionary=texts)
     batch_rows = max(1, min(CHUNK_LINES, BUFFER_CHARACTERS // (8 * max(1, metadata.num_columns))))
-    return ParsedFile(schema.names, enumerate(_batch_rows(source, schema, file.iter_batches(batch_rows), packed), 1))
+    return ParsedFile(schema.names, enumerate(_batch_rows(source, schema, file.iter_batches(batch_rows)), 1))
 
 
-def _batch_rows(source: Source, schema: Any, batches: Iterable[Any], packed: int) -> Iterator[Cells | str]:
+def _batch_rows(source: Source, schema: Any, batches: Iterable[Any]) -> Iterator[Cells | str]:
     """Yield the rows of Arrow batches as cells. Class numbers become class names if the schema has these."""
-    size, classes = 0, {schema.names.index(name): names for name, names in _class_names(schema).items()}
+    classes = {schema.names.index(name): names for name, names in _class_names(schema).items()}
     for row in chain.from_iterable(zip(*batch.columns) for batch in batches):
         try:
             cells: list[Any] | str = [
@@ -182,8 +178,6 @@ def _batch_rows(source: Source, schema: Any, batches: Iterable[Any], packed: int
             ]
         except (ValueError, OverflowError):  # such as a date beyond the calendar
             cells = BROKEN
-        size += sum(len(cell) for cell in cells if isinstance(cell, str))
-        check_unpacked(source, size, packed)
         yield cells
 
 
@@ -222,8 +216,7 @@ def arrow(source: Source) -> ParsedFile:
     import pyarrow
     from pyarrow import feather
 
-    binary, packed = source.whole()
-    binary.seek(0)
+    binary = source.whole()
     if source.head().startswith(b"FEA1"):  # the first version of Feather
         table = feather.read_table(binary, memory_map=False)
         schema, batches = table.schema, table.to_batches(CHUNK_LINES)
@@ -236,14 +229,19 @@ def arrow(source: Source) -> ParsedFile:
     source.limits.check("columns", len(schema.names), source.name)
 
     def checked() -> Iterator[Any]:
-        items = 0
         for batch in batches:
-            check_unpacked(source, batch.nbytes, packed)
-            items += batch.num_rows
-            source.limits.check("items", items, source.name)
+            source.check_size(max(batch.nbytes, sum(map(_values, batch.columns))))
             yield batch
 
-    return ParsedFile(schema.names, enumerate(_batch_rows(source, schema, checked(), packed), 1))
+    return ParsedFile(schema.names, enumerate(_batch_rows(source, schema, checked()), 1))
+
+
+def _values(array: Any) -> int:
+    """Count the values of an Arrow array and of the lists and structs in it, which may take no bytes in the file."""
+    kind = array.type
+    inner = [array.values] if hasattr(array, "values") and kind.num_fields == 1 else []
+    inner = [array.field(at) for at in range(kind.num_fields)] if hasattr(array, "field") else inner
+    return len(array) + sum(map(_values, inner))
 
 
 @foreign
@@ -256,14 +254,12 @@ def arff(source: Source) -> ParsedFile:
     sparse_rows = sum(line.lstrip().startswith("{") for line in lines)
     columns = sum(line.lstrip()[:10].lower() == "@attribute" for line in lines)
     source.limits.check("columns", columns, source.name)
-    check_unpacked(source, 8 * sparse_rows * columns, len(text))  # each cell is a number of 8 bytes
+    source.check_size(8 * sparse_rows * columns)  # each cell is a number of 8 bytes
     table = library.load(iter(lines), return_type=library.LOD_GEN if sparse_rows else library.DENSE_GEN)
     names = [name for name, _ in table["attributes"]]
     defaults = [kind[0] if isinstance(kind, list) else 0 for _, kind in table["attributes"]]  # in sparse rows
 
-    def rows() -> Iterator[Line]:
-        for number, row in enumerate(table["data"], 1):
-            source.limits.check("items", number, source.name)
-            yield number, [row.get(at, defaults[at]) for at in range(len(names))] if sparse_rows else row
-
-    return ParsedFile(names, rows())
+    if not sparse_rows:
+        return ParsedFile(names, enumerate(table["data"], 1))
+    rows = ([row.get(at, defaults[at]) for at in range(len(names))] for row in table["data"])
+    return ParsedFile(names, enumerate(rows, 1))

@@ -29,6 +29,7 @@ from ...output.tables import (
 from .codings import MAX_WORDS, NO_NUMBER, NUMBER_SHARE, Coding, are_dates, coding_of, formatted_number
 from .columns import Columns
 from .labels import HASH, PAIRS, gaps_among, label_parts, parts, plain
+from .names import kind_of_name
 from .parsed import counted, is_number, text_of
 from .sources import SAMPLE_ROWS
 from .tables import are_consecutive
@@ -36,6 +37,7 @@ from .tables import are_consecutive
 TEXT_NAMES = r"text|full_text|tokens|words|tweet|message|content|sentence|body|document|comment|review|post"
 TITLES = {"title", "ti", "document title", "article title", "item title", "primary title", "subject"}
 ABSTRACTS = {"abstract", "ab", "abstract note", "notes abstract", "abstracts", "body"}
+CODE = re.compile(r"(?=.*\d)[A-Za-z0-9_.:/-]+")
 PHRASE_WORDS = 8  # mean of a column, up to which repeated cells are a category and not texts
 NO_TEXTS = re.compile(r"((full|first|last|passenger|customer|client|patient)[_ ]?)?name|address|ticket")
 VECTOR_NUMBERS = 3  # needed for a list to be a vector: fewer may be labels
@@ -165,13 +167,17 @@ def guess_columns(words: Words, numeric: Collection[str], named: Mapping[str, An
     id = named.get("id", None if id in used else id)
     free = {column: letters[column] for column in letters if column not in used}
     constant = {column for column in free if not _varies(words[column])}
+    if {*prose} & free.keys() - constant:  # next to prose, categories and codes are not texts, whatever their names
+        codes = (column for column in free if all(map(CODE.fullmatch, filter(None, words[column]))))
+        short = {*coded, *codes} - {*prose}
+        free = {column: count for column, count in free.items() if column not in short}
     texts = named.get("text", () if "features" in named else _guess_texts(free, prose, constant))
     rest = [column for column in words if column not in (id, *texts)]
     label = named["label"] if "label" in named else _guess_label(words, rest, letters, has_texts=bool(texts))
     rest = [column for column in rest if column != label]
     features = tuple(column for column in rest if column in numeric or (column in coded and not _is_called_id(column)))
     if not (texts or features or "features" in named) and rest:  # a constant column is a text only if there is no other
-        texts = (max(rest, key=lambda column: (_varies(words[column]), letters[column])),)
+        texts = (max(rest, key=lambda each: (_varies(words[each]), not are_dates(words[each]), letters[each])),)
     roles = {"text": texts, "label": label, "id": id, "features": None if texts else features}
     return Columns(**roles | dict(named), guessed=tuple(role for role in roles if roles[role] and role not in named))
 
@@ -199,7 +205,8 @@ def _prose_columns(words: Words, coded: Collection[str]) -> list[str]:
     for column, cells in ((column, [*map(text_of, cells)]) for column, cells in words.items()):
         lengths = [len(cell.split()) for cell in cells]
         mostly_several = sum(" " in cell.strip() for cell in cells) > len(cells) / 2
-        if mostly_several and (column not in coded or sum(lengths) > PHRASE_WORDS * len(cells)):
+        are_phrases = column in coded and sum(lengths) <= PHRASE_WORDS * len(cells)
+        if mostly_several and not are_phrases and not are_dates(filter(None, cells)):
             prose.append(column)
     return prose
 
@@ -207,12 +214,25 @@ def _prose_columns(words: Words, coded: Collection[str]) -> list[str]:
 def possible_labels(words: Words, columns: Columns) -> tuple[str, ...]:
     """Return the columns that could be the label and must be asked about: two that contradict each other, or, if no
     column is called like a label, those whose values could be labels."""
-    if columns.label:
+    label = columns.label
+    if label is None:
+        return _label_candidates(words, columns)
+    is_called = any(names.fullmatch(_plain_name(label)) for names in LABEL_NAMES[:2])
+    if is_called or not columns.text or "label" not in columns.guessed:
         return _rivals(words, columns)
+    candidates = _label_candidates(words, columns)
+    if kind_of_name(label) == "label":
+        candidates = tuple(column for column in candidates if kind_of_name(column) == "label")
+    others = [each for each in candidates if not _say_the_same(words[label], words[each])]
+    return (label, *others) if others else ()
+
+
+def _label_candidates(words: Words, columns: Columns) -> tuple[str, ...]:
+    """Return the columns besides the guessed label whose values could be labels, in the order of the table."""
     rest = {
         column: _label_words(cells)
         for column, cells in words.items()
-        if column not in (*columns.text, columns.id)
+        if column not in (*columns.text, columns.id, columns.label)
         and not NO_CLASSES.fullmatch(_plain_name(column))
         and not NO_LABELS.fullmatch(column.casefold())
     }
@@ -228,13 +248,16 @@ def possible_labels(words: Words, columns: Columns) -> tuple[str, ...]:
     ]
     if not columns.text:
         return tuple(pairs) if 2 * len(pairs) < len(rest) else ()
-    ratings = [
-        column
+    few = {
+        column: kinds
         for column, kinds in rest.items()
-        if (unnamed or len(rest) == 1 or RATINGS.fullmatch(_plain_name(column)) or is_made(column))
-        and _has_few_words(words[column])
-        and 1 < len(kinds) <= (MOST_RATINGS if all(map(is_number, kinds)) else MAX_WORDS)
-    ]
+        if _has_few_words(words[column]) and len({*map(plain, words[column])}) > 1
+        if 0 < len(kinds) <= (MOST_RATINGS if all(map(is_number, kinds)) else MAX_WORDS)
+    }
+    worded = [each for each, kinds in few.items() if kind_of_name(each) != "other" and not any(map(is_number, kinds))]
+    likely = {*rest} if unnamed or len(rest) == 1 else {*worded} if len(worded) == 1 else set()
+    likely |= {column for column in few if RATINGS.fullmatch(_plain_name(column)) or is_made(column)}
+    ratings = [x for x, kinds in few.items() if kind_of_name(x) == "label" or (x in likely and len(kinds) > 1)]
     scores = [column for column in rest if (len(rest) == 1 or is_made(column)) and are_scores(words[column])]
     files = [SOURCE] if SOURCE in words and _are_files_of_classes(words[SOURCE]) else []
     return (*(column for column in rest if column in (*pairs, *ratings, *scores)), *files)

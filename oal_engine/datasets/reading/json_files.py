@@ -19,19 +19,18 @@ from .labels import MORE_PAIRS, PAIRS, plain
 from .names import kind_of_name
 from .parsed import BROKEN, Doubt, ParsedFile, cell_text, is_whole, name_list
 from .records import annotated, flat_record, record, with_reply
-from .sources import DataError, Source
+from .sources import HEAD_BYTES, DataError, Source
 from .tables import to_table
 
 Flatten: TypeAlias = Callable[[Mapping[str, Any]], dict[str, Any]]
 Objects: TypeAlias = Iterator[tuple[int, dict[str, Any] | None]]  # each with its number; None: a broken one
 ARCHIVED_TWEETS = re.compile(r"\s*window\.YTD\.\w+\.part\d+ *= *")  # before the array in an archive of X or Twitter
 SPREAD = re.compile(rb"(\xef\xbb\xbf)?\s*(\[|\{\s*[\r\n])")  # begins an array, or an object over several lines
-VALUE = re.compile(r"[\s,]*(?=\S)")  # between two values that follow one another
 ITEMS = ("data", "items", "records", "results", "rows", "documents", "examples")  # keys of a JSON object around items
 NO_TEXTS = re.compile(r"(.*[_ .])?(titles?|names?|headings?|topics?|urls?|links?|ids?|dates?|authors?)")
 LATE_COLUMNS, SHAPES = 200, 10_000  # keys after the first objects that become columns; forms of objects that are known
 FIRST_OBJECTS = 100  # from which it is told whether a list holds texts or labels
-SENTENCE = re.compile(r"[.!?]\s*$|\n|(\S+\s+){5}")  # a reply that is not a label
+LABEL_WORDS = 5  # at most, in a reply that is a label
 PROSE_WORDS = 4  # mean number of words of a text
 
 
@@ -45,8 +44,14 @@ def looks_jsonl(lines: list[str]) -> bool:
 
 def looks_json(lines: list[str]) -> bool:
     """Tell whether lines begin a JSON array or object."""
-    begin = ARCHIVED_TWEETS.sub("", "".join(lines[:3])).lstrip()
+    begin = _without_mark("".join(lines[:3])).lstrip()
     return re.match(r'\[\s*[\[{"\]]|\{\s*"', begin) is not None
+
+
+def _without_mark(text: str) -> str:
+    """Return a text without the assignment at the beginning of an archive of X or Twitter."""
+    mark = ARCHIVED_TWEETS.match(text[:HEAD_BYTES])
+    return text[mark.end() :] if mark else text
 
 
 def jsonl(source: Source) -> ParsedFile:
@@ -98,14 +103,20 @@ def _have_replies(objects: Sequence[Mapping[str, Any]]) -> bool:
     asked = [with_reply(values) for values in objects if {"messages", "completion"} & {*values}]
     replies = [each["label"] for each in asked if not {"messages", "completion"} & {*each}]
     few = len({*replies}) <= max(2, len(replies) / 2)
-    return 0 < len(replies) == len(asked) and few and not any(map(SENTENCE.search, replies))
+    return 0 < len(replies) == len(asked) and few and not any(map(_is_sentence, replies))
+
+
+def _is_sentence(reply: str) -> bool:
+    """Tell whether a reply is longer than a label."""
+    ends = reply.rstrip().endswith((".", "!", "?"))
+    return ends or "\n" in reply or len(reply.split(maxsplit=LABEL_WORDS)) > LABEL_WORDS
 
 
 @foreign.foreign
 def json(source: Source) -> ParsedFile:
     """Parse a JSON array of objects, rows or texts; objects around such arrays; an object of columns; or several values
     after one another, such as JSON lines."""
-    text = ARCHIVED_TWEETS.sub("", source.text(), count=1)
+    text = _without_mark(source.text())
     start = len(text) - len(text.lstrip())
     line, _, rest = text[start:].partition("\n")
     if rest.lstrip()[:1] in ("[", "{") and _loaded(line) is not None:
@@ -130,28 +141,28 @@ def _loaded(line: str) -> Any:
 
 def _values(text: str, at: int) -> Iterator[Any]:
     """Yield the JSON values that follow one another in a text."""
-    while rest := VALUE.match(text, at):
-        value, at = JSONDecoder().raw_decode(text, rest.end())
+    while (at := _next(text, at, ",")) < len(text):
+        value, at = JSONDecoder().raw_decode(text, at)
         yield value
+
+
+def _next(text: str, at: int, skipped: str = "") -> int:
+    """Return the index of the next character, from an index on, that is neither a blank nor one of those skipped."""
+    while (character := text[at : at + 1]) and (character.isspace() or character in skipped):
+        at += 1
+    return at
 
 
 def _elements(text: str, at: int) -> Iterator[Any]:
     """Yield the elements of a JSON array. Raise JSONDecodeError if it is cut off. at: index after its first bracket."""
-    decoder = JSONDecoder()
-
-    def skip(at: int) -> int:
-        while text[at : at + 1].isspace():
-            at += 1
-        return at
-
-    at = skip(at)
+    decoder, at = JSONDecoder(), _next(text, at)
     while text[at : at + 1] != "]":
         value, at = decoder.raw_decode(text, at)
         yield value
-        at = skip(at)
+        at = _next(text, at)
         if text[at : at + 1] not in (",", "]"):
             raise JSONDecodeError("the array is cut or not separated by commas", text, at)
-        at = skip(at + (text[at] == ","))
+        at = _next(text, at + (text[at] == ","))
     if text[at + 1 :].strip():
         raise JSONDecodeError("more than one array", text, at)
 

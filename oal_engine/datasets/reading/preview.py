@@ -233,7 +233,7 @@ def size_sentence(path: FileOrPath, **options: Any) -> str:
         if reader == "parquet":
             from pyarrow import parquet
 
-            kind, count = "row", parquet.read_metadata(source.whole()[0]).num_rows
+            kind, count = "row", parquet.read_metadata(source.whole()).num_rows
         elif reader in BINARY:
             return ""
         else:

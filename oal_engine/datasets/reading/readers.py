@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from itertools import chain, groupby, islice
 from pathlib import Path
@@ -54,14 +54,47 @@ def live_source(binary: BinaryIO, opening: Opening) -> tuple[str, Source]:
         line = cast(io.BufferedReader, binary).peek(1).partition(b"\n")[0]
         refusals.check(line, name, encoding)
         reader = _recognized(line, name, encoding)
+    content = b""
     if reader in BINARY:
         content = binary.read(limits.size + 1)
         limits.check("size", len(content), name)
         binary = io.BytesIO(content)
-    return reader, Source(binary, name, encoding, None, lambda: None, 1, limits, opening.layout)
+    return reader, Source(binary, name, encoding, None, lambda: None, 1, limits, opening.layout, len(content))
 
 
 # ---- Readers: from a source to a parsed file
+
+
+def parse(source: Source, reader: str) -> ParsedFile:
+    """Parse a file. The rows of all readers are counted here: they may not be much larger than the file."""
+    parsed = READERS[reader].parse(source)
+    return parsed._replace(rows=_counted(source, parsed.rows))
+
+
+def _counted(source: Source, rows: Iterable[Line]) -> Iterator[Line]:
+    size = 0
+    for count, (line, cells) in enumerate(rows, 1):
+        size += _size(cells)
+        source.check_size(size)
+        source.limits.check("items", count, source.name)
+        yield line, cells
+
+
+def _size(cells: Cells | str) -> int:
+    """Return about how many characters a row takes as CSV. Lists and objects in its cells are counted, too."""
+    pending: list[Collection[Any]] = [() if isinstance(cells, str) else cells]
+    size = 1
+    while pending:
+        group = pending.pop()
+        size += len(group)
+        for cell in group:
+            if isinstance(cell, str):
+                size += len(cell)
+            elif isinstance(cell, dict):
+                pending += cell, cell.values()
+            elif isinstance(cell, list | tuple):
+                pending.append(cell)
+    return size
 
 
 def _txt(source: Source) -> ParsedFile:
@@ -268,7 +301,7 @@ class Reader(NamedTuple):
 # Recognized by their first bytes, whatever the suffix
 BINARY = ("parquet", "arrow", "npy", "xlsx", "npz", "zip")
 MEMBERS: archives.Formats = archives.Formats(
-    lambda source: reader_for(source), lambda source, reader: READERS[reader].parse(source), BINARY
+    lambda source: reader_for(source), lambda source, reader: parse(source, reader), BINARY
 )
 # The only list of formats. A file with another suffix is read by the first one that recognizes its content.
 READERS: dict[str, Reader] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
@@ -58,33 +58,41 @@ OWN_FACT = re.compile(
 @foreign
 def ris(source: Source) -> ParsedFile:
     """Read references in RIS, the format that most databases and reference managers write."""
-    return _ris_table(source, source.text())
+    return _ris_table(source, source.lines())
 
 
 def tagged(source: Source, format: str) -> ParsedFile:
     """Read references from PubMed (medline) or Web of Science (wos), by translating their tags to RIS."""
-    pattern, tags = TAGS[format]
-    lines, ris_tag, first = list[str](), "", next(iter(tags))
-    for line in map(str.rstrip, source.lines()):
-        if tag := pattern.fullmatch(line):
-            if tag[1] == first:
-                lines += ["ER  - "] * bool(lines) + ["TY  - JOUR"]
-            ris_tag = tags.get(tag[1], "") if lines else ""
-            if ris_tag == "DO" and OTHER_IDENTIFIER.fullmatch(tag[2]):
-                ris_tag = ""
-            lines += [f"{ris_tag}  - {tag[2].removesuffix(' [doi]')}"] * bool(ris_tag)
-        elif ris_tag and line.startswith(" "):  # the value continues
-            lines[-1] += f" {line.strip()}"
-        else:
-            ris_tag = ""
-    return _ris_table(source, "\n".join([*lines, "ER  - ", ""]))
+    return _ris_table(source, _as_ris(map(str.rstrip, source.lines()), *TAGS[format]))
 
 
-def _ris_table(source: Source, text: str) -> ParsedFile:
-    """Parse the text of a RIS file."""
+def _as_ris(lines: Iterable[str], pattern: re.Pattern[str], tags: dict[str, str]) -> Iterator[str]:
+    """Translate the tags of records to RIS. The first of the tags begins a record."""
+    first, begun, value = next(iter(tags)), False, list[str]()
+    for line in lines:
+        tag = pattern.fullmatch(line)
+        if value and not tag and line.startswith(" "):  # the value continues
+            value.append(line.strip())
+            continue
+        if value:
+            yield " ".join(value)
+        value = []
+        if tag and tag[1] == first:
+            if begun:
+                yield "ER  - "
+            yield "TY  - JOUR"
+            begun = True
+        ris_tag = tags.get(tag[1], "") if tag and begun else ""
+        if tag and ris_tag and not (ris_tag == "DO" and OTHER_IDENTIFIER.fullmatch(tag[2])):
+            value = [f"{ris_tag}  - {tag[2].removesuffix(' [doi]')}"]
+    yield from (" ".join(value), "ER  - ")
+
+
+def _ris_table(source: Source, lines: Iterable[str]) -> ParsedFile:
+    """Parse the lines of a RIS file."""
     import rispy
 
-    entries = rispy.loads(text, skip_unknown_tags=True)
+    entries = rispy.RisParser(skip_unknown_tags=True).parse_lines(_whole_values(lines))
     source.limits.check("items", len(entries), source.name)
 
     def cell(entry: dict[str, Any], column: str) -> str:
@@ -94,6 +102,24 @@ def _ris_table(source: Source, text: str) -> ParsedFile:
     facts = [_own_facts(each) for each in entries]
     rows = [(number, [cell(each, name) for name in COLUMNS]) for number, each in enumerate(entries, 1)]
     return _with_own_facts(_with_decisions(rows, [_decision(each.get("notes", ())) for each in entries]), facts)
+
+
+def _whole_values(lines: Iterable[str]) -> Iterator[str]:
+    """Join the lines of each value of RIS, as rispy would at the cost of a copy for each line. The further lines of a
+    list are elements of it."""
+    from rispy.config import DELIMITED_TAG_MAPPING, LIST_TYPE_TAGS
+
+    value, in_list = list[str](), False
+    for line in lines:
+        if line[2:5] == "  -":
+            in_list = line[:2] in (*LIST_TYPE_TAGS, *DELIMITED_TAG_MAPPING)
+        elif value and not in_list:
+            value.append(line.strip())
+            continue
+        if value:
+            yield " ".join(value)
+        value = [line.rstrip()]
+    yield " ".join(value)
 
 
 def _own_facts(entry: dict[str, Any]) -> dict[str, str]:

@@ -33,10 +33,12 @@ def look(items: Items, layout: Layout, name: str, is_import: bool) -> None:
         )
     if len(items.ids) < ENOUGH_ITEMS:
         return
-    if texts and (share := _share_of_one(texts)) > (0.5 if "text" in columns.guessed else 1 - 1e-9):
+    guessed, others = "text" in columns.guessed, items.vectors is not None  # numbers tell the items apart
+    if texts and not others and (share := _share_of_one(texts)) > (0.5 if guessed else 1 - 1e-9):
         raise DataError(
             f"{'All' if share == 1 else 'Most'} texts of {name} are the same ({share:.0%}), in column "
-            f"{' + '.join(columns.text)!r}: name the column of the texts (--text NAME)."
+            f"{' + '.join(columns.text)!r}: name the column of the texts (--text NAME), or columns of numbers to learn "
+            "from (--feature NAME)."
         )
     if is_import and columns.label and "label" not in columns.guessed:
         _look_at_labels(items, name)

@@ -28,6 +28,7 @@ ENCODINGS = (
 # fmt: on
 COMPRESSIONS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 UNREADABLE = (OSError, EOFError, ValueError, OverflowError, lzma.LZMAError, zlib.error, zipfile.BadZipFile)
+TOO_DEEP = "its values are nested too deeply"
 KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
 SAMPLE_ROWS = 1000  # first rows, from which the header and the roles of columns are guessed
 CHUNK_LINES = 5000  # lines that are parsed at a time, and between two reports of progress
@@ -131,7 +132,7 @@ class Opening:
 
 class Source(NamedTuple):
     """An open, decompressed file. `limit` is the number of lines to read (None: all), `ahead` how many rows may be read
-    before the first is yielded, and `tick` reports progress."""
+    before the first is yielded, `tick` reports progress, and `packed` is the size of the file on disk (0: unknown)."""
 
     binary: BinaryIO
     name: str
@@ -141,6 +142,7 @@ class Source(NamedTuple):
     ahead: int = SAMPLE_ROWS
     limits: Limits = LIMITS
     layout: Layout = Layout()
+    packed: int = 0
 
     def lines(self) -> Iterator[str]:
         """Yield the lines with their original line ends."""
@@ -216,12 +218,19 @@ class Source(NamedTuple):
         """Return the source of a file inside this one, decompressed. size: number of bytes before decompression."""
         if decompress := COMPRESSIONS.get(Path(name).suffix.lower()):
             binary = io.BufferedReader(_Unpacked(decompress(binary), size, name, self.limits), HEAD_BYTES)
-        return self._replace(binary=binary, name=name).marked()
+        return self._replace(binary=binary, name=name, packed=size).marked()
 
-    def whole(self) -> tuple[BinaryIO, int]:
-        """Return the file in a seekable form, and its size in bytes."""
+    def check_size(self, size: int) -> None:
+        """Raise DataError if `size` bytes, which the contents of the file take, are more than the limits allow."""
+        if size > HARMLESS_BYTES and self.packed:
+            self.limits.check("size", size, self.name)
+            self.limits.check("ratio", size / self.packed, self.name)
+
+    def whole(self) -> BinaryIO:
+        """Return the file in a seekable form, at its start."""
         binary = self.binary if self.binary.seekable() else io.BytesIO(self.binary.read())
-        return binary, binary.seek(0, io.SEEK_END)
+        binary.seek(0)
+        return binary
 
 
 def text_of(binary: BinaryIO, encoding: str, errors: str | None = None, newline: str | None = None) -> io.TextIOWrapper:
@@ -321,12 +330,14 @@ def open_source(
                 if decompress:
                     binary = io.BufferedReader(_Unpacked(binary, size, name, limits), HEAD_BYTES)
                 tick = lambda: progress and progress(raw.tell(), size)  # noqa: E731
-                source = Source(binary, name, opening.encoding, limit, tick, limits=limits, layout=opening.layout)
+                source = Source(binary, name, opening.encoding, limit, tick, SAMPLE_ROWS, limits, opening.layout, size)
                 yield source.marked()
     except (DataError, BrokenPipeError):  # the broken pipe is the one that the caller writes to
         raise
     except MemoryError:
         raise DataError(f"{name} does not fit in memory.") from None
+    except RecursionError:
+        raise DataError(f"{name} cannot be read: {TOO_DEEP}.") from None
     except UNREADABLE as error:
         reason = " ".join(str(getattr(error, "strerror", None) or error).split())
         raise DataError(f"{name} cannot be read: {reason.rstrip('. ')}.") from error

@@ -8,7 +8,7 @@ from typing import Any
 from zipfile import ZipFile
 
 from ...output.tables import MAX_SHEET_ROWS, unescaped
-from .foreign import check_unpacked, foreign
+from .foreign import foreign
 from .parsed import Doubt, ParsedFile, cell_text, name_list
 from .sources import DataError, Source
 from .tables import to_table
@@ -22,9 +22,9 @@ def xlsx(source: Source) -> ParsedFile:
     `Doubt` if several have at least two rows."""
     from openpyxl import load_workbook
 
-    binary, packed = source.whole()
+    binary = source.whole()
     with ZipFile(binary) as archive:
-        check_unpacked(source, sum(member.file_size for member in archive.infolist()), packed)
+        source.check_size(sum(member.file_size for member in archive.infolist()))
         if damaged := archive.testzip():  # its real size may differ from the declared one
             raise ValueError(f"its part {damaged} is damaged")
     binary.seek(0)
@@ -38,7 +38,7 @@ def xlsx(source: Source) -> ParsedFile:
     name, doubts = _chosen(source, [*sheets], first)
     sheets[name].reset_dimensions()  # the declared size may be wrong
     rows = ([_unescaped(cell) for cell in row] for row in sheets[name].iter_rows(values_only=True))
-    return _table(source, name, enumerate(rows, 1), doubts)
+    return to_table(source, _worded(enumerate(rows, 1), source), {"sheet": name}, doubts, padded=True)
 
 
 def _unescaped(cell: Any) -> Any:
@@ -67,18 +67,14 @@ def _is_table(rows: Iterator[Sequence[Any]]) -> bool:
     return len([*islice(filled, 2)]) == 2
 
 
-def _table(
-    source: Source, name: str, rows: Iterable[tuple[int, Sequence[Any]]], doubts: tuple[Doubt, ...]
-) -> ParsedFile:
-    return to_table(source, _worded(rows, source), {"sheet": name}, doubts, padded=True)
-
-
 def _worded(rows: Iterable[tuple[int, Sequence[Any]]], source: Source) -> Iterator[tuple[int, list[str] | str]]:
     """Convert cells to words. Yield the rows that are not empty, without their trailing empty cells."""
+    size = 0
     for number, row in rows:
         if number > MAX_SHEET_ROWS:  # a damaged file may declare billions of rows
             raise ValueError(f"row number exceeds the sheet limit of {MAX_SHEET_ROWS:,}")
         source.limits.check("columns", len(row), source.name)
+        source.check_size(size := size + len(row))  # empty cells take nothing in the file
         cells = [cell_text(cell) for cell in row]
         while cells and not cells[-1]:
             cells.pop()

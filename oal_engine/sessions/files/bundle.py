@@ -41,19 +41,23 @@ from .. import look_back
 from ..log import ANSWERS, asks, checked_event, lasting
 from ..settings import SessionError, create, plain, stored_options, summary
 
-FORMAT = 3
+FORMATS = 3, 4  # version 3, of OAL Studio 0.3.0, has no digest of texts
 DATASET = ("name", "items", "features")
-MEANING = {"rows": "rows", "vocabulary": "terms", "labels": "labels of its own"}
+MEANING = {
+    "rows": "rows", "vocabulary": "terms", "labels": "labels of its own", "texts": "ids, texts or kept columns",
+}  # fmt: skip
 
 
 def fingerprint(dataset: Dataset) -> dict[str, str]:
-    """Return SHA-256 digests of a data set's rows, its terms or feature names, and its labels with their classes."""
+    """Return SHA-256 digests of a data set's rows, its terms or feature names, its labels with their classes, and the
+    ids, texts and kept columns of its items."""
     terms = dataset.vocabulary.terms if dataset.vocabulary else dataset.feature_names
     arrays = [value for value in dataset.rows if isinstance(value, np.ndarray)]
     return {
         "rows": _digest([dataset.rows.columns], *arrays),
         "vocabulary": _digest(terms),
         "labels": _digest(dataset.classes, dataset.y),
+        "texts": _digest_of_items(dataset),
     }
 
 
@@ -61,6 +65,13 @@ def _digest(names: Iterable[object], *arrays: np.ndarray) -> str:
     digest = hashlib.sha256(json.dumps(list(names)).encode())
     for array in arrays:
         digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+def _digest_of_items(dataset: Dataset) -> str:
+    digest = hashlib.sha256()
+    for item in dataset.contents(0, dataset.y.size):
+        digest.update(json.dumps(item).encode() + b"\n")
     return digest.hexdigest()
 
 
@@ -90,7 +101,7 @@ def publish(store: Store, session: int, file: IO[str]) -> None:
         if question["parent"] not in place:  # its parent was never answered, so it is not in the file
             question["parent"] = -question["id"]
     head = {
-        "oal_session": FORMAT,
+        "oal_session": FORMATS[-1],
         "engine": __version__,
         "dataset": {key: value for key, value in dataset.record.items() if key in DATASET} | fingerprint(dataset),
         "settings": {key: settings[key] for key in HEAD}
@@ -161,10 +172,10 @@ def read(file: IO[str] | IO[bytes]) -> tuple[Row, History]:
     """Read the header (first line) and the history of a published session. Each line is checked on its own."""
     entries, nothing = lines(file), dict[str, Any]()
     _, head = next(entries, (1, nothing))
-    if head.get("oal_session") != FORMAT:
+    if head.get("oal_session") not in FORMATS:
         raise JsonLinesError(
-            f"the first line must say that this is a published session of version {FORMAT}, which OAL Studio 0.3.0 and "
-            "later write."
+            "the first line must say that this is a published session of version "
+            f"{' or '.join(map(str, FORMATS))}, which OAL Studio 0.3.0 and later write."
         )
     _check_head(head)
     parts = _parts(entries)
@@ -185,7 +196,8 @@ def _check_head(head: Row) -> None:
     added = {name: own.pop(name, usual) for name, (usual, _) in ADDED.items()}
     settings = checked(settings, HEAD, 1, "head of a session")
     settings |= checked(added, {name: allowed for name, (_, allowed) in ADDED.items()}, 1, "head of a session")
-    bound = checked(head.get("dataset"), BOUND, 1, "head of a session")
+    fields = {name: check for name, check in BOUND.items() if name != "texts" or head["oal_session"] != FORMATS[0]}
+    bound = checked(head.get("dataset"), fields, 1, "head of a session")
     if prior is not None:
         settings["prior"] = _prior(prior, bound["features"])
     if settings["items"] > bound["items"]:
@@ -229,24 +241,22 @@ def _prior(values: object, features: int) -> Prior:
 
 
 def _match(store: Store, wanted: Row, among: Collection[int] | None) -> int:
-    """Return the id of the local data set that a published session ran over. Import it first if it is a demo.
+    """Return the id of the local data set that a published session ran over, once its rows are checked.
 
     wanted: data set as described in the file's header. among: ids of the data sets to choose from (None: all).
     """
     items, present = wanted["items"], [row for row in store.datasets() if among is None or row["id"] in among]
-    demos = {each.name: which for which, each in demo.DEMOS.items()}
-    if wanted["name"] in demos and not store.has_dataset(wanted["name"]):
-        present.append(store.dataset(demo.dataset(store, demos[wanted["name"]])))
     problem = "it is not here"
     for row in present:
         if row["name"] == wanted["name"]:
             problem = f"the data set {row['name']} here has {'fewer items' if row['items'] < items else 'other rows'}"
     for row in present:
         if row["features"] == wanted["features"] and row["items"] >= items:
-            own = fingerprint(Dataset(store, row["id"], items))
-            wrong = [key for key in MEANING if own[key] != wanted[key]]
+            own = fingerprint(dataset := Dataset(store, row["id"], items))
+            wrong = [key for key in MEANING if key in wanted and own[key] != wanted[key]]
             if not wrong:
-                return int(row["id"])
+                Dataset(store, dataset.id).check()
+                return dataset.id
             if "rows" not in wrong:
                 problem = f"the data set {row['name']} here has the same rows but other {MEANING[wrong[0]]}"
     raise JsonLinesError(
@@ -268,14 +278,17 @@ def adopt(store: Store, file: IO[str] | IO[bytes], owner: str = "", among: Colle
     _check_questions(history.questions, items, allowed)
     _check_events(history, items, allowed)
     _check_parts(history, settings["questions"] or (), settings["audited"] is not None)
+    wanted, demos = head["dataset"], {each.name: which for which, each in demo.DEMOS.items()}
+    is_missing_demo = wanted["name"] in demos and not store.has_dataset(wanted["name"])
+    dataset = None if is_missing_demo else _match(store, wanted, among)  # before the lock, as hashing takes long
     try:
         with store.transaction():
-            dataset = _match(store, head["dataset"], among)
+            dataset = dataset or _match(store, wanted, {demo.dataset(store, demos[wanted["name"]])})
             if any(store.event(row["id"]) for row in history.events if row["id"]):
                 raise JsonLinesError("this session is here already; if it was removed, its owner can restore it.")
             session = _create(store, dataset, settings, owner)
             store.put_history(session, history)
-            if not (report := look_back.verify(store, session)).verified:
+            if not (report := look_back.Trace(store, session).report).verified:
                 raise JsonLinesError(f"its session cannot be reproduced. {report}")
     except ConflictError:
         raise JsonLinesError("the file names a question, a number or an event twice.") from None

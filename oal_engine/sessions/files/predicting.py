@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from ...datasets.reading import VECTORS, Columns, Skipped, open_items
-from ...datasets.reading.archives import JUNK, in_order
+from ...datasets.reading.archives import in_order, is_junk
 from ...datasets.reading.sources import LIMITS, DataError, Progress
 from ...output import tables
 from .. import model
@@ -99,7 +99,7 @@ def _predict_part(part: Path, target: Path, how: Prediction) -> Skipped:
 def parts_of(folder: Path) -> list[Path]:
     """List the files of a folder in natural order (2.txt before 10.txt), without hidden files, system files, and files
     whose names begin with an underscore."""
-    names = (path for path in folder.absolute().iterdir() if not JUNK.fullmatch(path.name) and path.name[0] != "_")
+    names = (path for path in folder.absolute().iterdir() if not is_junk(path.name) and path.name[0] != "_")
     return sorted((path for path in names if path.is_file()), key=lambda path: in_order(path.name))
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import streamlit as st
 
+from oal_engine.datasets.reading import DataError
 from oal_engine.kernel.learners import linear
 from oal_engine.sessions.insights import outcome
 from oal_engine.sessions.insights.ranking import Ranking, labels_of
@@ -73,7 +74,10 @@ def page(server: CardServer, view: View, name: str | None = None) -> dict[str, A
     has_list = not session.multiclass and linear(session.learner)
     known_labels, words = session.known_labels, view.search.strip()
     if words:
-        items, empty = server.search.find(words), NOTHING_FOUND
+        try:
+            items, empty = server.search.find(words), NOTHING_FOUND
+        except DataError as error:
+            items, empty = [], str(error)
     elif view.show == KNOWN_LABELS:
         items, empty = [*reversed(known_labels)], NOTHING[KNOWN_LABELS]
     elif has_list:
