@@ -69,7 +69,6 @@ def test_a_note_is_changed_and_taken_away(script):
 
 
 def test_an_input_method_may_use_escape_in_a_note(script):
-    """Escape does not close the note while an input method is composing a letter."""
     script.give(question(1, item=8), ALL)
     script.press("n")
     script("note-field").evaluate(
@@ -339,6 +338,13 @@ def skipped(*ids, after=0, left=None):
     return {"after": after, "left": len(ids) if left is None else left, "questions": questions}
 
 
+def revisit(script, here, *ids, left=None, **payload):
+    """Begin the pass over the skipped items `ids` from the place `here`."""
+    script.give(here, ALL, **payload)
+    script("offer").click()
+    script.give(here, ALL, review=skipped(*ids, left=left), **payload)
+
+
 def skips(n, labels=2):
     return COUNTERS | {"skipped": n, "labels": labels}
 
@@ -376,9 +382,7 @@ def test_undo_in_the_pass_goes_back_in_it(script):
     """In the pass over skipped items, Undo turns an answer back into a skip, with one event. Undo of a repeated skip
     only shows its item again."""
     here = place(20, counters=skips(3))
-    script.give(here, ALL, previous=19)
-    script("offer").click()
-    script.give(here, ALL, previous=19, review=skipped(4, 5, 6))
+    revisit(script, here, 4, 5, 6, previous=19)
     assert script("undo").get_attribute("aria-disabled") == "true"
     script.press("a", " ", "z")
     assert (script.shown, len(script.events)) == (5, 1)
@@ -396,9 +400,7 @@ def test_the_pass_goes_on_while_its_answers_are_acknowledged(script):
     """The pass over skipped items does not wait for acknowledgements. After Undo the previous item is shown at once,
     before the server has received the undo."""
     here = place(20, counters=skips(3))
-    script.give(here, ALL)
-    script("offer").click()
-    script.give(here, ALL, review=skipped(4, 5, 6))
+    revisit(script, here, 4, 5, 6)
     script.press("a", "x")
     answered = script.ids
     script.give(place(20, counters=skips(1, labels=4)), ALL, review=skipped(6), acked=answered)
@@ -415,7 +417,6 @@ def test_the_pass_goes_on_while_its_answers_are_acknowledged(script):
 
 
 def test_the_pass_can_be_left_at_any_time(script):
-    """Escape or the button ends the pass over skipped items. The waiting item returns and can be answered at once."""
     here = place(20, counters=skips(3))
     for leave in (lambda: script.press("Escape"), lambda: script("offer").click()):
         script.give(here, ALL)
@@ -432,11 +433,8 @@ def test_the_pass_can_be_left_at_any_time(script):
 
 
 def test_the_pass_asks_for_more_before_it_runs_out(script):
-    """In the pass over skipped items, the card requests further items before it has shown all that it received."""
     here = place(20, counters=skips(9))
-    script.give(here, ALL)
-    script("offer").click()
-    script.give(here, ALL, review=skipped(1, 2, 3, 4, left=9))
+    revisit(script, here, 1, 2, 3, 4, left=9)
     script.press(" ", " ")
     assert script.page.evaluate("reviews") == [0, 2]
     script.press(" ", " ")
@@ -449,9 +447,7 @@ def test_the_pass_asks_for_more_before_it_runs_out(script):
 def test_the_pass_ends_with_the_budget(script):
     """The pass over skipped items leaves the last label to the waiting item, and is not offered if no label is left."""
     here = place(20, counters=skips(3, labels=7))
-    script.give(here, ALL)
-    script("offer").click()
-    script.give(here, ALL, review=skipped(4, 5, 6))
+    revisit(script, here, 4, 5, 6)
     script.press("a", "a")
     assert [event["question"] for event in script.events] == [4]
     script.give(place(20, counters=skips(2, labels=8)), acked=script.ids)
@@ -466,9 +462,7 @@ def test_an_answer_of_the_pass_outlives_a_reload(script):
     """An unacknowledged answer from the pass over skipped items is sent again after a reload, and no item can be
     answered until the server has stored it."""
     here = place(20, counters=skips(2))
-    script.give(here, ALL)
-    script("offer").click()
-    script.give(here, ALL, review=skipped(4, 5))
+    revisit(script, here, 4, 5)
     script.press("a")
     kept = script.ids
     script.open()

@@ -7,51 +7,8 @@ from playwright.sync_api import expect
 
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
-from tests.harness.browser import DESKTOP, PHONE, Card, bounds, button, fits, history, unharmed
+from tests.harness.browser import DESKTOP, PHONE, Card, bounds, fits, history
 from ui.label.card_server import CLASS_KEYS
-
-
-def revisit(card):
-    """Press the button that opens the first skipped item or returns to the stream, and wait for the other item."""
-    old = card.question
-    card("offer").click()
-    expect(card.root).not_to_have_attribute("data-question", old)
-
-
-@pytest.mark.slow
-def test_keys_and_sizes_follow_their_annotator(visit, app, another, store, texts):
-    """The keys, text size and highlighting that anna chose apply in another browser and session, but not to ben. Each
-    stored label says whether terms were highlighted."""
-    sessions = [create(store, texts, learner="pa-i", rule="all") for _ in range(3)]
-    anna = Card(visit(app, f"/Label?session={sessions[0]}&annotator=anna"))
-    anna.press("a")
-    anna("keys").click()
-    dialog = anna("keys-dialog")
-    dialog.get_by_role("button", name="Relevant: A or 1. Change it").click()
-    anna.tap("j")
-    button(dialog, "Done").click()
-    dialog.wait_for(state="hidden")
-    for key in "+h":
-        anna.tap(key)
-        anna.saved()
-    anna.press("j")
-    anna.saved()
-    assert store.preferences("anna") == {"keys": {"positive": "j"}, "size": 3, "highlight": True}
-    assert [0, 1] == [row["data"]["highlighted"] for row in store.events(sessions[0], "answered")]
-    other = Card(visit(app, f"/Label?session={sessions[1]}&annotator=anna", context=another))
-    expect(other("highlight")).to_have_attribute("aria-checked", "true")
-    other.tap("a")
-    other.press("j")
-    other.saved()
-    assert [1] == [row["data"]["highlighted"] for row in store.events(sessions[1], "answered")]
-    ben = Card(visit(app, f"/Label?session={sessions[2]}&annotator=ben"))
-    expect(ben("button-1").locator("kbd")).to_have_text("A")
-    expect(ben("highlight")).to_have_attribute("aria-checked", "false")
-    sizes = [
-        float(card("text").evaluate("text => getComputedStyle(text).fontSize.slice(0, -2)")) for card in (other, ben)
-    ]
-    assert sizes[0] > sizes[1]
-
 
 SWIPE = """(text, [along, down]) => {
   const touch = (x, y) => new Touch({ identifier: 1, target: text, clientX: 200 + x, clientY: 300 + y });
@@ -81,43 +38,6 @@ def test_a_swipe_answers(visit, app, store, texts):
     card("undo").click()
     card.saved()
     assert [("i0", 1, True), ("i1", -1, False)] == history(store, session)
-
-
-@pytest.mark.slow
-def test_skipped_items_are_answered_at_the_end(label, keep, store):
-    """At the end of the stream the skipped items can be answered with the usual keys. An item may be skipped again,
-    Undo shows the previous one, and every answer is stored."""
-    dataset = keep("a few", (f"item {k} word{k % 3}" for k in range(6)))
-    session, card = label(dataset, budget=9, horizon=9)
-    for key in "   a x":
-        card.press(key)
-    expect(card("text")).to_contain_text("The stream has ended")
-    expect(card("offer")).to_have_text("4 skipped: answer them now")
-    revisit(card)
-    card.tap("h")
-    expect(card("why")).to_have_text("You skipped this earlier (4 left). Answering uses one label; skipping is free.")
-    expect(card("text")).to_contain_text("item 0 ")
-    card.press("a")
-    card.press("x")
-    card.press("z")
-    expect(card("text")).to_contain_text("item 1 ")
-    card.press(" ")
-    card.press("a")
-    card.press("x")
-    card.saved()
-    expect(card("text")).to_contain_text("The stream has ended")
-    expect(card("counters")).to_contain_text("5 of 9 labels used, 4 left")
-    expect(card("offer")).to_have_text("1 skipped: answer it now")
-    standing = {item: answer for item, answer, stands in history(store, session) if stands}
-    assert standing == {"i0": 1, "i1": 0, "i2": 1, "i3": 1, "i4": -1, "i5": -1}
-    events = store.events(session, "answered", "corrected")
-    highlighted = {row["question"]: row["data"]["highlighted"] for row in events}
-    assert [1, 1, 1, 0, 1, 0] == [highlighted[entry["id"]] for entry in store.answers(session)]
-    revisit(card)
-    card.tap("h")
-    expect(card("text")).to_contain_text("item 1 ")
-    card.tap("Escape")
-    expect(card("text")).to_contain_text("The stream has ended")
 
 
 def test_a_page_on_which_nothing_happens_is_not_drawn_again(label):
@@ -178,32 +98,6 @@ def test_tabs_drawn_anew_leave_the_focus_where_it_was(label):
 
 
 @pytest.mark.slow
-def test_the_end_leads_to_the_files_and_to_another_session(visit, app, store, keep):
-    """Links at the end of a session lead to the replay with its files and to a new session on the same data. The links
-    can be reached by keys and keep the annotator's name, and Back returns to the end."""
-    one, *_ = (keep(name, ("some words", "other words")) for name in ("one", "another"))
-    session = create(store, one, learner="pa-i", rule="all", budget=1)
-    card = Card(visit(app, f"/Label?session={session}&annotator=emma"))
-    page = card.page
-    card.press("a")
-    expect(card("text")).to_contain_text("The budget of 1 label is spent")
-    card.saved()
-    card("text").focus()
-    card.tap("Tab")
-    card.tap("Enter")
-    expect(page).to_have_url(app.url(f"/Replay?session={session}"))
-    button(page, "Download").wait_for()
-    page.locator(".st-key-top").get_by_role("button", name="emma").wait_for()
-    page.go_back()
-    card.ready()
-    card("text").get_by_role("link", name="New session on this data").click()
-    form = page.get_by_role("combobox", name="Data set")
-    expect(form).to_have_value("one")
-    expect(page).to_have_url(app.url("/"))
-    page.locator(".st-key-top").get_by_role("button", name="emma").wait_for()
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("names", [
     {"positive_name": "Reports an adverse event " * 2 + "of the drug", "negative_name": "W" * 60},
     {"classes": tuple(f"a class with the rather long name {k} of its own" for k in range(7)), "learner": "m-pa-i"},
@@ -231,7 +125,6 @@ def test_long_class_names_wrap(label, names):
 
 
 def test_no_class_has_a_key_of_streamlit_or_of_the_card():
-    """The keys of K classes are distinct, and avoid C, R, G, H, N and Z, which have other meanings."""
     assert len(set(CLASS_KEYS)) == len(CLASS_KEYS)
     assert not set(CLASS_KEYS) & set("crghnz")
 
@@ -274,39 +167,6 @@ def test_space_skips_wherever_was_clicked(label, store):
     card("guidelines").wait_for()
     skipped(4)
     assert [0] * 4 == [label for _, label, _ in history(store, session)]
-
-
-ODD = (
-    "def f(x):\n\treturn {'a':  [1, 2]}  # " + "y" * 500, "<script>window.pwned=1</script> $x$ :red[x] ![](http://x/y)",
-    "a\x01b\u200bc\u202ed\u202c e\u0301 👩‍👩‍👧‍👦", "word " * 21_000, "مرحبا بالعالم\nplain\nשלום",
-)  # fmt: skip
-
-
-@pytest.mark.slow
-def test_every_letter_of_an_item_is_shown_as_it_is(label, keep, store):
-    """Code, markup, control characters, emoji, 100,000 characters and right-to-left words are shown exactly,
-    highlighted or not."""
-    dataset = keep("odd", [*ODD, *ODD])
-    session, card = label(dataset)
-    kept = [row["text"] for row in store.query("SELECT text FROM items WHERE dataset = ? ORDER BY position", dataset)]
-    card.tap("h")
-    for text in kept:
-        card.page.wait_for_function(
-            "([text, length]) => text.textContent.length === length",
-            arg=[card("text").element_handle(), js_length(text)],
-        )
-        assert card("text").evaluate("text => text.textContent") == text
-        assert card("text").evaluate("text => [text.scrollTop, text.scrollWidth <= text.clientWidth]") == [0, True]
-        card.tap("PageDown")
-        card.press("a" if "e" in text else "x")
-    card.saved()
-    unharmed(card.page)
-    assert len(history(store, session)) == len(kept)
-
-
-def js_length(text):
-    """Return the length of a text in UTF-16 units, as JavaScript counts it."""
-    return len(text.encode("utf-16-le")) // 2
 
 
 def test_only_controls_that_do_something_are_shown_at_the_beginning(label):

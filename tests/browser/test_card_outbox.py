@@ -53,7 +53,6 @@ def test_a_card_that_is_drawn_again_sends_what_is_not_acknowledged(script):
 
 
 def test_what_is_not_acknowledged_outlives_a_reload(script):
-    """An unacknowledged event is sent again after a reload, and the card shows the item after the answered one."""
     script.give(1, ALL)
     script.press("a")
     kept = script.ids
@@ -81,7 +80,6 @@ def test_answers_of_one_session_are_not_sent_to_another(script):
 
 @pytest.mark.parametrize("name", ["anna", "ben"])
 def test_under_a_log_in_only_ones_own_answers_are_sent(script, name):
-    """The unsaved answers of a person who logged in are sent only when the same person returns to this browser."""
     script.give(1, ALL, login=True)
     script.press("a")
     kept = script.ids
@@ -142,7 +140,6 @@ def test_a_removed_session_is_an_end_with_a_way_home(script):
 
 
 def test_a_browser_that_forbids_storage_still_labels(script):
-    """Labeling works in a browser that forbids storage, although a reload then loses unsaved answers."""
     forbid = "() => { Storage.prototype.setItem = Storage.prototype.getItem = () => { throw Error('forbidden') } }"
     script.page.evaluate(forbid)
     script.give(1, ALL)
@@ -151,7 +148,6 @@ def test_a_browser_that_forbids_storage_still_labels(script):
 
 
 def test_leaving_the_page_warns_while_something_is_unsaved(script):
-    """The browser warns before it closes the tab while an answer is unsaved, and only then."""
     leave = "dispatchEvent(new Event('beforeunload', {cancelable: true}))"
     script.give(1, ALL)
     assert script.page.evaluate(leave) is True
@@ -215,7 +211,6 @@ def test_the_clean_up_of_an_overtaken_call_changes_nothing(script):
 
 
 def test_nothing_is_left_of_a_card_that_is_gone(script):
-    """No listener and no timer outlives the card, however often it is mounted and removed."""
     before = listeners(script.page)
     for n in range(1, 6):
         script.give(n, ALL, previous=7)
@@ -233,7 +228,6 @@ def test_nothing_is_left_of_a_card_that_is_gone(script):
 
 
 def test_a_card_that_is_gone_comes_back_with_its_answers(script):
-    """A card that was removed and mounted again sends its unsaved answers and shows the next item."""
     script.give(1, ALL)
     script.press("a")
     kept = script.ids

@@ -148,7 +148,6 @@ def test_a_prepared_item_is_shown_at_once(script, give):
 
 
 def test_an_answer_that_was_refused_stays_on_the_lines(script, give):
-    """The labels of a refused answer stay on the card, and the server's message is shown."""
     give(1)
     script.press("2", "Enter")
     give(1, acked=script.ids, error="Not stored: somebody was faster.")
@@ -291,7 +290,6 @@ def test_lines_are_buttons_for_fingers_and_screen_readers(script, give):
 
 
 def test_space_and_enter_press_the_line_with_the_focus(script, give):
-    """If the button of a question has the focus, Space and Enter press it, and neither skip nor confirm."""
     give(1)
     script("line-1").focus()
     script.press(" ")
@@ -333,8 +331,6 @@ def test_twelve_lines_fit_on_a_screen(script, give):
 
 
 def test_a_phone_has_a_line_below_the_other_and_confirms_at_the_bottom(script, give):
-    """On a phone the questions are in one column, each with its "cannot tell" button at the right edge. Confirm is
-    below everything else."""
     script.page.set_viewport_size(PHONE)
     give(1, 5)
     lines = [bounds(script(f"line-{n}")) for n in range(1, 6)]

@@ -1,13 +1,10 @@
 """Fast typing, cut connections and killed servers: no item is labeled unseen, no answer is lost or stored twice."""
 
-import re
 from contextlib import closing
 
 import pytest
 from playwright.sync_api import Error, expect
 
-from oal_engine.datasets import demo
-from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
 from tests.harness.browser import Card, history, unharmed
 from tests.harness.markup import MARKUP
@@ -52,25 +49,6 @@ def test_fast_typing_labels_nothing_that_was_not_painted(label, store):
     assert pressed
     assert [question for question, _ in pressed] == list(items)
     assert [question for question, at in pressed if painted.get(items[question], at + 99) > at + tick] == []
-
-
-def test_keys_typed_into_a_field_or_before_a_dialog_label_nothing(label, store):
-    """Letters typed as a name on the Label page answer nothing, even if they are keys of the card."""
-    session, card = label()
-    card.page.get_by_test_id("stPopoverButton").click()
-    field = card.page.get_by_role("textbox", name="Your name")
-    field.fill("")
-    field.press_sequentially("Max Zax 01")
-    field.press("Enter")
-    expect(card.page.get_by_test_id("stPopoverButton")).to_have_text(re.compile("^Max Zax 01"))
-    expect(card.page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
-    card.tap("Escape")
-    field.wait_for(state="hidden")
-    card.page.evaluate("document.activeElement.blur()")
-    assert history(store, session) == []
-    card.press("a")
-    card.saved()
-    assert [row["annotator"] for row in store.answers(session) if row["label"]] == ["Max Zax 01"]
 
 
 @pytest.mark.slow
@@ -167,54 +145,6 @@ def test_an_address_of_no_page_leads_to_the_first_one_which_says_so(visit, app):
     page.get_by_role("link", name="Home").click()
     page.get_by_role("button", name="Try the demo").wait_for()
     expect(page.get_by_text("The app has no page")).to_have_count(0)
-
-
-def test_answers_that_reach_the_server_twice_are_stored_once(label, app, store):
-    """Answers sent to a server that is frozen, and sent again after a reload of the page, are stored once."""
-    session, card = label()
-    card.page.on("dialog", lambda dialog: dialog.accept())
-    with card.page.expect_navigation(), app.frozen():
-        card.press("x")
-        card.tap("a")
-        expect(card.root).to_have_attribute("data-unsaved", "2")
-        card.page.evaluate("void setTimeout(() => location.reload())")
-    card.saved()
-    card.says("Saved")
-    expect(card("text")).to_contain_text("item 2 ")
-    assert history(store, session) == [("i0", -1, True), ("i1", 1, True)]
-
-
-@pytest.mark.slow
-def test_labels_around_a_killed_server_give_the_same_model(visit, app, store):
-    """Every answer around a kill of the server is stored exactly once, even one under way and one given while no server
-    runs. The model rebuilt from the log equals, bit for bit, a model given the same answers without a kill."""
-    dataset = demo.dataset(store, "tweets")
-    session = create(store, dataset, "PAA-I", budget=300)
-    Session(store, session)  # compiles here rather than while the page waits
-    card, answered = Card(visit(app, f"/Label?session={session}")), []
-
-    def answer(wait=True):
-        positive = store.item(dataset, store.positions(dataset, [card.item])[card.item])["y"] > 0
-        answered.append((card.item, 1 if positive else -1, True))
-        (card.press if wait else card.tap)("a" if positive else "x")
-
-    for _ in range(5):
-        answer()
-    app.kill()  # while the last answer may be on its way
-    answer(wait=False)
-    expect(card.root).to_have_attribute("data-unsaved", re.compile("[12]"))
-    app.start()
-    card.saved()
-    card.says("Saved")
-    for _ in range(3):
-        answer()
-    card.saved()
-    assert history(store, session) == answered
-    rebuilt = Session(store, session)
-    again = Session(store, create(store, dataset, "PAA-I", budget=300))
-    for n, (_, label, _) in enumerate(answered):
-        again.answer(f"again-{n}", again.place.asked.id, label)
-    assert rebuilt.digest() == again.digest()
 
 
 LEAVE = """([page, late]) => {

@@ -1,6 +1,5 @@
 """Events that the browser keeps until the server has stored them: crashed tabs, and a database in trouble."""
 
-import json
 import re
 import sqlite3
 import subprocess
@@ -11,7 +10,7 @@ import pytest
 from playwright.sync_api import Error, expect
 
 from oal_engine.sessions.settings import create
-from tests.harness.browser import PHONE, Card, fits, forget, history, tab
+from tests.harness.browser import Card, forget, history, tab
 
 HOLD = """
 import sqlite3, sys
@@ -190,56 +189,3 @@ PRESS_AT_THE_CHANGE = """() => {
     document.body.dispatchEvent(press);
   }).observe(text, {childList: true});
 }"""
-
-
-POISON = {
-    "note": {"action": "note", "item": 0, "text": "half \ud83d"},
-    "preferences": {"action": "preferences", "changes": {"size": "b", "keys": 7}},
-    "label": {"action": "label", "question": "x", "label": None},
-    "nothing": {},
-}
-
-
-def test_a_poisoned_event_is_said_and_dropped(visit, app, store, texts):
-    """Unreadable events in the browser's storage are reported and dropped, and block neither this tab nor the next."""
-    session = create(store, texts, learner="pa-i", rule="all")
-    made = store.session(session)["created_at"]
-    page = visit(app, "/_stcore/health")  # a page of the same origin that loads at once
-    for kind, poison in POISON.items():
-        entry = {"at": 1, "event": {"id": kind, "annotator": ""} | poison}
-        page.evaluate(
-            "([name, entry]) => localStorage.setItem(name, entry)",
-            [f"oal-unsaved card {session} of {made} {kind}", json.dumps(entry)],
-        )
-    page.goto(app.url(f"/Label?session={session}"))
-    card = Card(page)
-    card.says(re.compile(r"^Not stored: the browser sent an invalid message \(.*\)\.$"))
-    card.saved()
-    assert page.evaluate(UNSAVED) == []
-    card.press("a")
-    card.saved()
-    card.says("Saved")
-    assert history(store, session) == [("i0", 1, True)]
-
-
-def test_a_session_removed_under_its_card_is_said(visit, app, store, texts):
-    """If a session is removed while its page is open, the page says so and links to Home. A later answer is refused
-    with a message and deleted from the browser's storage."""
-    session, _ = (create(store, texts, learner="pa-i", rule="all") for _ in range(2))
-    page = visit(app, f"/Label?session={session}", viewport=PHONE)
-    card = Card(page)
-    card.press("a")
-    card.saved()
-    store.remove_session(session)
-    gone = "This session was removed. Its owner can restore it for 30 days."
-    page.get_by_text(gone).first.wait_for()
-    page.get_by_test_id("stPageLink").get_by_text("All sessions").first.wait_for()
-    card.tap("x")
-    expect(card("text")).to_contain_text(gone)
-    card.saved()
-    card.says("Not stored: this session was removed. Its owner can restore it for 30 days.")
-    expect(page.get_by_test_id("stException")).to_have_count(0)
-    assert page.evaluate(UNSAVED) == []
-    fits(page)
-    card("text").get_by_role("link", name="All sessions").click()
-    page.get_by_role("button", name="Try the demo").wait_for()

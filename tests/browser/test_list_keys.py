@@ -84,6 +84,8 @@ def test_sixty_keys_store_sixty_labels(visit, app, store, goods, panel):
     while len(stored(store, session.id)) < PRESSES:
         page.wait_for_timeout(PAUSE)
     assert PRESSES == len(stored(store, session.id))
+    if panel == "List":
+        assert [1, -1] * (PRESSES // 2) == [row["label"] for row in stored(store, session.id).values()]
 
 
 @pytest.mark.slow

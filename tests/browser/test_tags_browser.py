@@ -1,13 +1,11 @@
 """The parts above and below the text of an item: its title, facts and links, and the tags from annotators."""
 
-from oal_engine.datasets import reading
 from tests.harness.browser import unharmed
 from tests.harness.markup import MARKUP
 from tests.harness.scripted_card import ALL, place, question
 
 TAGS = [{"name": "ask a colleague", "keys": ["2"]}, {"name": MARKUP, "keys": ["3"]}, {"name": "late", "keys": []}]
 PARTS = ("tags", "button-1", "button--1", "skip", "undo", "counters")
-COLUMNS = reading.Columns(("text",), "label", "id")
 
 
 def tags(script):
@@ -52,22 +50,6 @@ def test_no_tag_is_given_before_its_item_is_seen(script):
     assert script("tag-1").get_attribute("aria-disabled") == "true"
 
 
-def test_tags_delay_no_answer_and_outlive_a_reload(script):
-    """Unacknowledged tags are sent again in order with the answers, and shown until the server has stored them."""
-    branches = {1: {1: place(question(2, item=9))}}
-    script.give(question(1, item=8), branches, tags=TAGS)
-    script.press("2", "a")
-    kept = script.ids
-    assert script.shown == 2
-    script.open()
-    script.give(question(1, item=8), branches, tags=TAGS)
-    assert (script.shown, script.ids) == (2, kept)
-    script.give(question(1, item=8), branches, tags=TAGS, acked=kept[1:])
-    assert (script.shown, tags(script)) == (1, ["ask a colleague"])
-    script.give(question(1, item=8, tags=["ask a colleague"]), tags=TAGS, acked=kept)
-    assert (script.status, tags(script)) == ("Saved", ["ask a colleague"])
-
-
 def test_without_tags_there_is_no_line_of_them(script):
     """The card has a line of tags only if the session's owner has named some."""
     script.give(1, ALL)
@@ -103,7 +85,6 @@ def test_only_addresses_of_the_web_become_links(script):
 
 
 def test_an_item_of_a_title_alone_is_not_empty(script):
-    """An item with only a title does not say that it has no text."""
     script.give(question(1, heading=[["A title", 0]], parts=[]), ALL)
     assert script("text").inner_text() == "A title"
 

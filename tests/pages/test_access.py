@@ -22,7 +22,6 @@ from streamlit.testing.v1 import AppTest
 from streamlit.web.server.starlette.starlette_app_utils import create_signed_value
 
 from oal_engine import datasets
-from oal_engine.datasets.demo import dataset
 from oal_engine.sessions.settings import create
 from tests.harness import ROOT
 from tests.harness.pages import BINARY
@@ -72,37 +71,44 @@ UNCLEAR = {
     "a domain without its at": (AUTH + '[access]\nallowed = ["*", "lab.example"]').encode(),
     "a star in an address": (AUTH + '[access]\nallowed = ["*", "*@example.org"]').encode(),
     "nothing but an at": (AUTH + '[access]\nallowed = ["@"]').encode(),
+    "a folder": os.mkdir,
+    "a broken link": partial(os.symlink, "gone"),
 }
+
+
+def put(path, written):
+    """Replace a file of secrets by other contents, by what the function `written` makes there, or by nothing."""
+    if os.path.lexists(path):
+        path.rmdir() if path.is_dir() else path.unlink()
+    if callable(written):
+        written(path)
+    elif written is not None:
+        path.write_bytes(written)
 
 
 @pytest.mark.parametrize("written", UNCLEAR.values(), ids=list(UNCLEAR))
 def test_unclear_secrets_let_nobody_in(secrets, written):
-    """Secrets that cannot be understood close the app with a reason, even to people who are logged in."""
-    secrets.write_bytes(written)
-    for person in ({}, user("ben@example.org"), user("anna@example.org")):
-        standing = access.standing(person)
-        assert (False, False) == (standing.enters, standing.owns)
-        assert standing.problem.endswith(".")
-        assert access.LOG_IN != standing.problem
-
-
-@pytest.mark.parametrize("made", [os.mkdir, lambda path: os.symlink("gone", path)], ids=["a folder", "a broken link"])
-def test_secrets_that_are_not_a_file_let_nobody_in(secrets, made):
-    """A folder or a broken link in place of the secrets file closes the app."""
-    made(secrets)
-    assert not access.standing({}).enters
+    """Secrets that cannot be understood close the app with a reason, even to people who are logged in, at its start and
+    later. Clear secrets let people in again."""
+    for _ in range(2):
+        put(secrets, written)
+        for person in ({}, user("ben@example.org"), user("anna@example.org")):
+            standing = access.standing(person)
+            assert (False, False) == (standing.enters, standing.owns)
+            assert standing.problem.endswith(".")
+            assert access.LOG_IN != standing.problem
+        put(secrets, LISTS.encode())
+        assert access.standing(user("ben@example.org")).enters
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads every file")
 def test_secrets_that_may_not_be_read_let_nobody_in(secrets):
-    """A secrets file that cannot be read closes the app."""
     secrets.write_text(LISTS)
     secrets.chmod(0)
     assert not access.standing({}).enters
 
 
 def test_secrets_that_the_command_names_must_exist(secrets, monkeypatch):
-    """If the command line names a secrets file that does not exist, the app is closed."""
     option = config.get_config_options()["secrets.files"]
     monkeypatch.setattr(option, "where_defined", "command-line argument or environment variable")
     assert "The secrets .streamlit/secrets.toml are missing." in access.standing({}).problem
@@ -110,26 +116,22 @@ def test_secrets_that_the_command_names_must_exist(secrets, monkeypatch):
 
 @pytest.mark.parametrize("written", [None, "[database]\nurl = 'somewhere'"])
 def test_without_a_log_in_everybody_is_an_owner(secrets, written):
-    """If there are no secrets, or none that concern access, everybody may enter and is an owner."""
     if written:
         secrets.write_text(written)
     assert access.Standing(enters=True, owns=True) == access.standing({})
 
 
-@pytest.mark.parametrize("written", [*UNCLEAR.values(), b"[database]\nurl = 'somewhere'", None])
+@pytest.mark.parametrize("written", [b"[database]\nurl = 'somewhere'", None])
 def test_a_server_that_asked_for_a_log_in_never_opens(secrets, written):
-    """Unclear or removed secrets close a running app, and restoring them lets people in again."""
-    secrets.write_text(LISTS)
+    """Secrets that were removed or no longer concern access close a running app."""
+    put(secrets, LISTS.encode())
     assert access.standing(user("ben@example.org")).enters
-    secrets.unlink() if written is None else secrets.write_bytes(written)
+    put(secrets, written)
     assert not access.standing({}).enters
     assert not access.standing(user("ben@example.org")).enters
-    secrets.write_text(LISTS)
-    assert access.standing(user("ben@example.org")).enters
 
 
 def test_unclear_secrets_are_not_mended_by_removing_them(secrets):
-    """Removing an unclear secrets file, for instance to rewrite it, does not open the app."""
     secrets.write_text("[auth")
     assert not access.standing({}).enters
     secrets.unlink()
@@ -209,25 +211,22 @@ def opened(page):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", PAGES.values())
-@pytest.mark.parametrize("written", ["[auth", "", "[Auth]\nclient_id = 'x'", LISTS, None])
-def test_no_page_shows_anything_to_who_may_not_enter(app_store, secrets, monkeypatch, page, written):
+@pytest.mark.parametrize("written", [b"[auth", b"", b"[Auth]\nclient_id = 'x'", LISTS.encode(), os.mkdir])
+def test_no_page_shows_anything_to_who_may_not_enter(app_store, keep, secrets, monkeypatch, written):
     """Each page shows a person who may not enter only one sentence, with a log-in button if that helps, and no name of
     a session or data set."""
     monkeypatch.chdir(secrets.parent.parent)
-    create(app_store, dataset(app_store, "tweets"), "PAA-I", name="a private session")
-    if written is None:
-        secrets.mkdir()
-    else:
-        secrets.write_text(written)
-    at = opened(page)
-    assert not at.exception
-    shown = html.unescape(" ".join(str(element) for element in at.main))
-    assert "private" not in shown
-    assert "Synthetic" not in shown
-    buttons = ["Log in"] if written == LISTS else []
-    assert buttons == [button.label for button in at.button]
-    assert 2 + len(buttons) == len(at.main.children)  # a title and a sentence
+    create(app_store, keep("hidden texts", 20), "PAA-I", name="a private session")
+    put(secrets, written)
+    for page in PAGES.values():
+        at = opened(page)
+        assert not at.exception
+        shown = html.unescape(" ".join(str(element) for element in at.main))
+        assert "private" not in shown
+        assert "hidden" not in shown
+        buttons = ["Log in"] if written == LISTS.encode() else []
+        assert buttons == [button.label for button in at.button]
+        assert 2 + len(buttons) == len(at.main.children)  # a title and a sentence
 
 
 def removing(at):
@@ -236,10 +235,10 @@ def removing(at):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("owns", [True, False])
-def test_only_owners_remove_and_add_to_what_is_there(app_store, monkeypatch, owns):
+def test_only_owners_remove_and_add_to_what_is_there(app_store, keep, monkeypatch, owns):
     """People who are not owners get neither buttons to remove sessions or data sets nor a form to add items."""
-    create(app_store, dataset(app_store, "tweets"), "PAA-I", name="kept")
-    dataset(app_store, "abstracts")
+    create(app_store, keep("used", 20), "PAA-I", name="kept")
+    keep("unused", 20)
     monkeypatch.setattr(access, "standing", lambda person: access.Standing(enters=True, owns=owns))
     assert (["Remove this session"] if owns else []) == removing(opened("home.py"))
     data = opened("pages/4_Data.py")
@@ -401,7 +400,6 @@ def test_a_connection_stays_while_nothing_changes_for_its_person(secrets):
 
 
 def test_a_connection_made_before_the_log_in_was_asked_for_ends(secrets):
-    """Once a log-in is configured in the secrets, a connection that was opened earlier without one is closed."""
     server = Server()
 
     async def ask_for_a_log_in():
@@ -474,10 +472,10 @@ def served(app):
             running.result()
 
 
-def test_a_body_that_stalls_ends(app_store, card_client, monkeypatch):
+def test_a_body_that_stalls_ends(app_store, keep, card_client, monkeypatch):
     """Of 40 requests of one address that stop in the middle of their bodies, 16 are read. All get the status 408 when
     the clock has run out, and people at other addresses are answered meanwhile."""
-    session = create(app_store, dataset(app_store, "tweets"), **BINARY)
+    session = create(app_store, keep("texts", 60), **BINARY)
     monkeypatch.setattr(api, "PATIENCE_SECONDS", 2.0)
     n_read, body = [], api._body
 
@@ -500,10 +498,10 @@ def test_a_body_that_stalls_ends(app_store, card_client, monkeypatch):
             assert received.startswith(b"HTTP/1.1 408 ")
 
 
-def test_a_fast_person_is_not_refused(app_store, sent):
+def test_a_fast_person_is_not_refused(app_store, keep, sent):
     """Three tabs of one person, each with 40 answers as fast as they go, are all answered. Requests above the rate
     wait, and only those are refused that would wait for more than 10 seconds."""
-    session = create(app_store, dataset(app_store, "tweets"), **BINARY | {"budget": 200})
+    session = create(app_store, keep("texts", 60), **BINARY | {"budget": 200})
     question = sent(session)["place"]["question"]
 
     def tab(number):

@@ -26,8 +26,6 @@ def shown(at):
 
 
 def test_a_comparison_opens_as_it_was_sent(comparison):
-    """The address of a comparison sets the controls of its result, such as metric, axis and budget, and stays
-    unchanged."""
     at = run(COMPARE, comparison=comparison, **RESULT, **{"lines-2-2": "OAAL"})
     assert ("cost", "push_query", "rounds", ("things", 20), False) == shown(at)
     assert ["OAAL"] == at.multiselect(key="lines-2-2").value
@@ -36,7 +34,6 @@ def test_a_comparison_opens_as_it_was_sent(comparison):
 
 
 def test_a_race_opens_as_it_was_sent(app_store, tmp_path):
-    """The address of a race sets the data, labels, seed, strategies and their parameters."""
     add_texts(app_store, tmp_path, "few texts")
     sent = {"view": "race", "data": "few texts", "labels": "9", "seed": "7", "strategies": ["Q_A", "PAA-I"]}
     at = run(COMPARE, **sent)
@@ -48,45 +45,45 @@ def test_a_race_opens_as_it_was_sent(app_store, tmp_path):
     assert sent | {field.key: "0.25"} == again.query_params
 
 
+WRONG = [
+    ({"view": "nothing"}, "View in the address must be one of compare, race. Got nothing."),
+    ({"view": "race", "data": "<b>lost</b>"}, f"must be one of {CLOUDS}, things. Got <b>lost</b>."),
+    ({"view": "race", "labels": "0"}, "Labels per lane in the address must be a number from 1 to 1,000. Got 0."),
+    ({"view": "race", "seed": "-1"}, "Seed in the address must be a number from 0 to 2,147,483,648. Got -1."),
+    ({"view": "race", "seed": "many"}, "Got many."),
+    ({"view": "race", "seed": "-inf"}, "Got -inf."),
+    (
+        {"view": "race", "labels": "1e309"},
+        "Labels per lane in the address must be a number from 1 to 1,000. Got 1e309.",
+    ),
+    ({"view": "race", "labels": "9" * 5000}, f"Got {'9' * 80}."),
+    ({"view": "race", "Q_A-delta_plus": "1e309"}, "delta_plus of Q_A in the address must be a number. Got 1e309."),
+    ({"view": "race", "strategies": ["PAA-I", "x"]}, "Strategies in the address must be one of"),
+    (
+        {"view": "race", "strategies": ["PAA-I", "OAAL", "Q_A", "Q_S", "Q_R"]},
+        "Strategies in the address must be at most 4. Got 5.",
+    ),
+    ({"view": "race", "Q_A-delta_plus": "x"}, "delta_plus of Q_A in the address must be a number. Got x."),
+    ({"view": "race", "Q_A-delta_plus": "nan"}, "delta_plus of Q_A in the address must be a number. Got nan."),
+    ({"comparison": "1", "metric": "Beauty"}, "Metric in the address must be one of Weighted sum, F1"),
+    ({"comparison": "1", "block": "x"}, "must be one of things, 5 labels, things, 20 labels. Got x."),
+    ({"comparison": "1", "over": "hills"}, "Curves over in the address must be one of labels spent, items"),
+    ({"comparison": "1", "lines-1-2": "PA"}, "Lines in the address must be one of"),
+    ({"comparison": "1", "details": "secrets"}, "Details in the address must be one of p-values"),
+]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("address", "sentence"),
-    [
-        ({"view": "nothing"}, "View in the address must be one of compare, race. Got nothing."),
-        ({"view": "race", "data": "<b>lost</b>"}, f"must be one of {CLOUDS}, things. Got <b>lost</b>."),
-        ({"view": "race", "labels": "0"}, "Labels per lane in the address must be a number from 1 to 1,000. Got 0."),
-        ({"view": "race", "seed": "-1"}, "Seed in the address must be a number from 0 to 2,147,483,648. Got -1."),
-        ({"view": "race", "seed": "many"}, "Got many."),
-        ({"view": "race", "seed": "-inf"}, "Got -inf."),
-        (
-            {"view": "race", "labels": "1e309"},
-            "Labels per lane in the address must be a number from 1 to 1,000. Got 1e309.",
-        ),
-        ({"view": "race", "labels": "9" * 5000}, f"Got {'9' * 80}."),
-        ({"view": "race", "Q_A-delta_plus": "1e309"}, "delta_plus of Q_A in the address must be a number. Got 1e309."),
-        ({"view": "race", "strategies": ["PAA-I", "x"]}, "Strategies in the address must be one of"),
-        (
-            {"view": "race", "strategies": ["PAA-I", "OAAL", "Q_A", "Q_S", "Q_R"]},
-            "Strategies in the address must be at most 4. Got 5.",
-        ),
-        ({"view": "race", "Q_A-delta_plus": "x"}, "delta_plus of Q_A in the address must be a number. Got x."),
-        ({"view": "race", "Q_A-delta_plus": "nan"}, "delta_plus of Q_A in the address must be a number. Got nan."),
-        ({"comparison": "1", "metric": "Beauty"}, "Metric in the address must be one of Weighted sum, F1"),
-        ({"comparison": "1", "block": "x"}, "must be one of things, 5 labels, things, 20 labels. Got x."),
-        ({"comparison": "1", "over": "hills"}, "Curves over in the address must be one of labels spent, items"),
-        ({"comparison": "1", "lines-1-2": "PA"}, "Lines in the address must be one of"),
-        ({"comparison": "1", "details": "secrets"}, "Details in the address must be one of p-values"),
-    ],
-)
-def test_what_makes_no_sense_is_left_out_with_a_sentence(comparison, address, sentence):
+def test_what_makes_no_sense_is_left_out_with_a_sentence(comparison):
     """An invalid value in the address is ignored, named in a one-sentence message, and removed from the address."""
-    at = run(COMPARE, **address)
-    assert sentence in words(at)
-    assert [] == [key for key, value in address.items() if key not in ("comparison", "view") and
-                  at.query_params.get(key) == value]  # fmt: skip
-    assert not at.run().exception
-    if address.get("view") == "race" and "strategies" not in address:
-        assert [*race.TUNED] == at.multiselect(key="strategies").value
+    for address, sentence in WRONG:
+        at = run(COMPARE, **address)
+        assert sentence in words(at)
+        wrong = {key: value for key, value in address.items() if key not in ("comparison", "view")}
+        assert [] == [key for key, value in wrong.items() if at.query_params.get(key) == value]
+        assert not at.run().exception
+        if address.get("view") == "race" and "strategies" not in address:
+            assert [*race.TUNED] == at.multiselect(key="strategies").value
 
 
 @pytest.mark.slow

@@ -122,7 +122,7 @@ def test_another_verdict_shows_the_same_item(server):
 
 def test_what_the_model_said_is_told_after_an_answer_and_not_after_a_skip(server):
     """The predicted class, margin and chance arrive only after the answer, and not after a skip or an undo, as the item
-    will be asked again."""
+    will be asked again. An answer in the pass over the skipped items is told like any other."""
     for _ in range(30):
         asked = answer(server)
     told = server.payload(None, "anna")["verdict"]
@@ -150,14 +150,6 @@ def test_what_the_model_said_is_told_after_an_answer_and_not_after_a_skip(server
     place = player.place(f"q{skipped.number}")
     assert "Chosen by the query rule or at random." == place["why"]
     assert {0} == {weight for _, weight in place["item"]["parts"]}
-
-
-@pytest.mark.slow
-def test_a_skipped_item_that_is_answered_in_the_end_is_told(server):
-    """An answer in the pass over the skipped items gets a verdict like any other answer."""
-    for _ in range(30):
-        answer(server)
-    skipped = answer(server, "skip", SKIP)
     answer(server)
     values = {"id": "late", "action": "correct", "question": skipped.id, "label": 1, "was": SKIP}
     server.handle(messages.read(messages.CardEvent, values), "anna")

@@ -40,7 +40,6 @@ def test_one_click_on_an_empty_database_starts_a_comparison(store):
 
 
 def test_the_form_becomes_the_specification(store, tmp_path):
-    """Data, algorithms, values and settings of the form become the specification."""
     imported(store, tmp_path)
     at = run()
     at.selectbox(key="compare-tune").select("none").run()
@@ -195,41 +194,28 @@ def test_algorithms_are_those_that_work_on_the_data(store, tmp_path):
     assert "choose one kind" in words(at)
 
 
+INVALID = [
+    ("compare-budgets", "ten", "Budgets must be whole numbers &gt;= 1 separated by commas, or none. Got ten."),
+    ("compare-OAAL-delta_plus", "x<b>", "Got x&lt;b&gt;."),
+    ("compare-OAAL-delta_plus", "10^2..", "delta_plus of OAAL must be numbers or powers such as 10^-5..10^5."),
+    ("compare-OAAL-delta_plus", "-1", "delta_plus of asymmetric must be &gt; 0. Got -1.0."),
+    ("compare-hit", "some", "Target number of labels must be a number, several (1, 10), or powers such"),
+    ("compare-c_p", "0.5, 0.9", "Several weights make a sweep, which cannot be tuned: take parameters as given."),
+    ("compare-rho", "much", "Weight of positives in learning (rho) must be a number"),
+    ("compare-data", [], "data of a comparison must be a list of at least one."),
+]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("field", "value", "sentence"),
-    [
-        ("compare-budgets", "ten", "Budgets must be whole numbers &gt;= 1 separated by commas, or none. Got ten."),
-        ("compare-OAAL-delta_plus", "x<b>", "Got x&lt;b&gt;."),
-        ("compare-OAAL-delta_plus", "10^2..", "delta_plus of OAAL must be numbers or powers such as 10^-5..10^5."),
-        ("compare-OAAL-delta_plus", "-1", "delta_plus of asymmetric must be &gt; 0. Got -1.0."),
-        ("compare-hit", "some", "Target number of labels must be a number, several (1, 10), or powers such"),
-        (
-            "compare-c_p",
-            "0.5, 0.9",
-            "Several weights make a sweep, which cannot be tuned: take parameters as given.",
-        ),
-        ("compare-rho", "much", "Weight of positives in learning (rho) must be a number"),
-        ("compare-data", [], "data of a comparison must be a list of at least one."),
-    ],
-)
-def test_an_invalid_field_is_refused_in_one_sentence(store, tmp_path, field, value, sentence):
+def test_an_invalid_field_is_refused_in_one_sentence(store, tmp_path):
     """An invalid field shows one sentence, and the comparison cannot be started."""
     imported(store, tmp_path)
-    at = run()
-    element = at.multiselect(key=field) if isinstance(value, list) else at.text_input(key=field)
-    element.set_value(value).run()
-    assert not at.exception
-    assert sentence in words(at)
-    assert "compare-send" not in [button.key for button in at.button]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("number", ["77", "x", "-1", "1.5"])
-def test_an_unknown_comparison_in_the_address_is_refused(store, number):
-    """A comparison that does not exist is named in one sentence."""
-    at = run(comparison=number)
-    assert f"Comparison {number} does not exist." in words(at)
+    for field, value, sentence in INVALID:
+        at = run()
+        (at.multiselect if isinstance(value, list) else at.text_input)(key=field).set_value(value).run()
+        assert not at.exception
+        assert sentence in words(at)
+        assert "compare-send" not in [button.key for button in at.button]
 
 
 @pytest.mark.slow

@@ -20,18 +20,14 @@ def page(server, **view):
     return find.page(server, messages.View(**view))
 
 
-def test_known_items_are_listed_with_their_origin(server):
-    """The list of known items has every known item, the newest first, with its label and origin."""
+def test_known_items_are_listed_and_corrected(app_store, server):
+    """The list of known items has every known item, the newest first, with its label and origin. A correction of a
+    known label is stored once with its annotator."""
     rows = page(server, show="known")["rows"]
     assert [*reversed(server.session.known_labels)] == [row["id"] for row in rows]
     assert {"from: file"} == {row["by"] for row in rows}
-
-
-def test_a_known_label_is_corrected_on_the_page(app_store, server):
-    """A correction of a known label is stored once with its annotator."""
     session, (item, row) = server.session.id, next(iter(server.session.known_labels.items()))
-    at = listed(session, "find", events=[{"id": "k1", "row": item, "action": -row["label"]}])
-    at.run()
+    listed(session, "find", events=[{"id": "k1", "row": item, "action": -row["label"]}]).run()
     corrected = app_store.known_labels(session)[item]
     assert (-row["label"], "carla", {"origin": "correction"}) == tuple(
         corrected[key] for key in ("label", "annotator", "data")
@@ -94,8 +90,6 @@ def test_another_pass_is_one_click(app_store, work, keep):
 
 
 def test_who_owes_a_second_answer_does_not_find_the_first(work, monkeypatch):
-    """A person who owes an item a second answer finds the item as waiting, without a label. The first annotator finds
-    it as answered."""
     server = work(8, overlap=1.0, **BINARY)
     entry = server.session.log[0]
     words = server.session.dataset.item(entry.item)["text"]

@@ -77,7 +77,6 @@ def test_what_the_model_was_told_is_not_highlighted(work):
 
 
 def test_plotly_accepts_the_charts(work):
-    """The charts, which are sent to the browser unchecked, are valid figures."""
     session = work().session
     estimate = SimpleNamespace(value=0.5, low=0.4, high=0.6)
     points = [(t, None, {key: {"sum": estimate, "f1": estimate} for key in NAMES}) for t in (10, 20)]
@@ -104,28 +103,23 @@ def test_the_end_says_what_comes_next(work, keep, budget, more):
     assert more == (MORE_ITEMS in payload["place"]["result"])
 
 
-def test_labels_are_added_where_a_session_has_ended(app_store, work, keep):
-    """A session whose budget is spent offers more labels with a forecast and then continues; a stream that ended with
-    labels left offers none."""
+def test_labels_are_added_at_the_end_and_on_the_way(app_store, work, keep):
+    """A session whose budget is spent offers more labels with a forecast and then continues. Labels can be added beside
+    the settings while a question is waiting, and the question stays. A stream that ended offers none."""
     plain = keep("plain", 600, reading.Columns(("text",)))
     spent = work(19, plain, learner="pa-i", rule="all", budget=18).session  # a skip among them
-    at = run("pages/1_Label.py", session=str(spent.id))
+    at = run("pages/1_Label.py", session=str(spent.id), annotator="carla")
     forecast = estimates.forecast(118, False)
     assert f"Labeling continues at item 20, where the budget ran out. {forecast}" in words(at)
     at.number_input(key="add-labels-labels").set_value(7)
     press(at, "add-labels")
     again = Session(app_store, spent.id)
     assert (25, 19, True) == (again.place.progress.budget, again.place.asked.round, again.place.progress.waiting)
+    press(listed(spent.id, "guidelines"), "add-labels-early")
+    early = Session(app_store, spent.id).place
+    assert (125, again.place.asked) == (early.progress.budget, early.asked)
     ended = work(16, keep("few", 16), learner="pa-i", rule="all", budget=200).session
     assert not [each for each in run("pages/1_Label.py", session=str(ended.id)).button if each.key == "add-labels"]
-
-
-def test_labels_are_added_on_the_way_beside_the_settings(app_store, work):
-    """Labels can be added in the panel with the settings while a question is waiting, and the question stays."""
-    session = work(5).session
-    press(listed(session.id, "guidelines"), "add-labels-early")
-    again = Session(app_store, session.id)
-    assert (300, session.place.asked) == (again.place.progress.budget, again.place.asked)
 
 
 def test_scoring_the_stream_at_the_end_keeps_no_event_waiting(work, monkeypatch):
@@ -244,22 +238,21 @@ def test_history_shows_who_answered_what_and_when(work):
         assert wrong == any(kind == "wrong" for _, kind in row["chips"])
 
 
-@pytest.mark.parametrize(("show", "fits"), [
-    ("1", lambda entry: entry.label == 1), ("-1", lambda entry: entry.label == -1),
-    ("0", lambda entry: entry.label == 0), ("corrected", lambda entry: entry.corrected),
-    ("noted", lambda entry: entry.note),
-    ("wrong", lambda entry: entry.label and entry.label != entry.predicted),
-])  # fmt: skip
-def test_history_is_filtered(work, show, fits):
-    """Each filter of the History list shows exactly the answers that it names."""
+def test_history_is_filtered(work):
     server = work(60)
     entries = server.log
     server.session.correct("c", entries[4].id, -entries[4].label or 1, "anna")
     server.session.note("n", entries[9].item, "unsure", "anna")
-    expected = [entry.id for entry in reversed(server.log) if entry.label is not None and fits(entry)][:50]
-    assert expected
-    assert expected == [row["id"] for row in history.page(server, view(show=show))["rows"]]
-    assert show in dict(history.page(server, view())["shows"])
+    shows = dict(history.page(server, view())["shows"])
+    for show, fits in (
+        ("1", lambda entry: entry.label == 1), ("-1", lambda entry: entry.label == -1),
+        ("0", lambda entry: entry.label == 0), ("corrected", lambda entry: entry.corrected),
+        ("noted", lambda entry: entry.note), ("wrong", lambda entry: entry.label and entry.label != entry.predicted),
+    ):  # fmt: skip
+        expected = [entry.id for entry in reversed(server.log) if entry.label is not None and fits(entry)][:50]
+        assert expected
+        assert expected == [row["id"] for row in history.page(server, view(show=show))["rows"]]
+        assert show in shows
 
 
 def test_an_answer_of_long_ago_is_corrected_on_the_page(app_store, work):
@@ -301,23 +294,21 @@ def checked(work):
     return server, replace(checks, decisive=decisive)
 
 
-@pytest.mark.parametrize(("show", "found"), [("all", "at_odds"), ("depends", "decisive")])
-def test_answers_to_check_say_what_the_others_make_of_them(work, show, found):
+def test_answers_to_check_say_what_the_others_make_of_them(work):
     """The lists of contradicted and of decisive answers begin with the most urgent ones. They show the label that the
     other answers suggest, and how many items would change class without the answer or with a corrected one."""
     server, checks = checked(work)
-    rows = check.page(server, view(show=show), checks)["rows"]
-    wanted = getattr(checks, found)
-    assert [each.entry.id for each in wanted][: item_list.PAGE] == [row["id"] for row in rows]
-    for each, row in zip(wanted, rows):
-        ordered_by = (
-            f"disagreement {-each.margin:.2f}" if show == "all" else f"without it {each.without:,} items change"
-        )
-        assert ordered_by in row["by"]
-        assert f"about {each.without:,} of {server.session.rounds:,} items would" in row["means"]
-        assert f"about {each.corrected:,} if" in row["means"]
-        assert (each.margin < 0) == ((f"other answers: {server.session.names[each.other]}", "wrong") in row["chips"])
-    assert show in dict(check.page(server, view(), checks)["shows"])
+    for show, wanted in (("all", checks.at_odds), ("depends", checks.decisive)):
+        rows = check.page(server, view(show=show), checks)["rows"]
+        assert [each.entry.id for each in wanted][: item_list.PAGE] == [row["id"] for row in rows]
+        for each, row in zip(wanted, rows):
+            without = f"without it {each.without:,} items change"
+            assert (f"disagreement {-each.margin:.2f}" if show == "all" else without) in row["by"]
+            assert f"about {each.without:,} of {server.session.rounds:,} items would" in row["means"]
+            assert f"about {each.corrected:,} if" in row["means"]
+            chip = (f"other answers: {server.session.names[each.other]}", "wrong")
+            assert (each.margin < 0) == (chip in row["chips"])
+        assert show in dict(check.page(server, view(), checks)["shows"])
 
 
 def test_a_check_is_corrected_on_the_page_and_leaves_the_list(app_store, work):
@@ -333,8 +324,6 @@ def test_a_check_is_corrected_on_the_page_and_leaves_the_list(app_store, work):
 
 
 def test_lists_to_check_say_why_they_are_empty(work):
-    """A list of answers to check that is empty says why: the first check is not done, no answer fits the search, or
-    none is contradicted."""
     server, checks = checked(work)
     assert "Checking the answers..." == check.page(server, view(), None)["empty"]
     assert "No answer fits." == check.page(server, view(search="nowhere"), checks)["empty"]
@@ -388,7 +377,6 @@ def test_what_takes_long_is_made_less_often_than_people_answer(work, monkeypatch
 
 
 def test_pushed_means_the_same_on_the_card_and_in_the_tab(work):
-    """At every question, the card's count of pushed items equals the count in the tab Pushed."""
     server = work(40)
     for k in range(30):
         total = re.search(r"(\d+)( items?|$)", pushed.page(server, view())["total"])[1]
@@ -398,7 +386,6 @@ def test_pushed_means_the_same_on_the_card_and_in_the_tab(work):
 
 
 def test_what_was_pushed_is_listed_with_its_score_newest_first(work):
-    """The tab Pushed lists the rounds with a positive prediction and no question, newest first, with their margins."""
     server = work(60)
     margins, predicted, asked = server.session.decided
     rounds = [t for t in range(len(asked))[::-1] if predicted[t] > 0 and not asked[t]]
@@ -426,7 +413,8 @@ def test_what_passed_of_several_classes_is_listed_by_class(work, keep):
 @pytest.mark.slow
 @pytest.mark.parametrize("trains", [False, True])
 def test_a_wrong_mark_trains_only_where_the_switch_says_so(app_store, work, trains):
-    """A mark is always stored, but costs a label and changes the model only if the switch lets marks train."""
+    """A mark is always stored, but costs a label and changes the model only if the switch lets marks train. A mark that
+    did not train can be taken back."""
     server = work(60)
     session = server.session
     row = pushed.page(server, view())["rows"][0]["id"]
@@ -440,16 +428,10 @@ def test_a_wrong_mark_trains_only_where_the_switch_says_so(app_store, work, trai
     marked = pushed.page(CardServer(session.id), view(show="marked"), trains)["rows"]
     assert [row] == [each["id"] for each in marked]
     assert bool(marked[0]["actions"]) != trains
-
-
-def test_a_mark_can_be_taken_back(app_store, work):
-    """A mark that did not train is removed by a second event."""
-    server = work(60)
-    row, session = pushed.page(server, view())["rows"][0]["id"], server.session.id
-    at = listed(session, "pushed", events=[{"id": "m1", "row": row, "action": 1}])
-    at.session_state[f"pushed-{session}"] = {"events": [{"id": "m2", "row": row, "action": 0}]}
-    assert not at.run().exception
-    assert {} == Session(app_store, session).marks
+    if not trains:
+        at.session_state[f"pushed-{session.id}"] = {"events": [{"id": "m2", "row": row, "action": 0}]}
+        assert not at.run().exception
+        assert {} == Session(app_store, session.id).marks
 
 
 # Learned terms, forecasts and hints
@@ -505,7 +487,6 @@ def test_the_page_proves_that_learning_acts(work):
 
 
 def test_the_page_says_how_much_each_learner_is_heard(work):
-    """If the model averages several learners, the Learned tab names each learner with its weight."""
     server = work(5, algorithm="auto")
     text = words(listed(server.session.id, "learned"))
     for name, share in learners.member_weights(server.session.learner).items():
@@ -604,7 +585,6 @@ def test_the_budget_line_says_until_when_a_paced_session_asks(settings, then):
     ("symmetric", (0, 0.004), "The model was fairly sure; drawn anyway (0.4 % chance)."),
 ])  # fmt: skip
 def test_the_card_says_why_an_item_is_asked(rule, draw, sentence):
-    """The card says why an item is asked: a random check, the query rule, or a random draw with the rule's chance."""
     audit, probability = draw
     question = SimpleNamespace(audit=audit, probability=probability)
     assert sentence == why(SimpleNamespace(settings=SimpleNamespace(rule=rule)), question, SimpleNamespace(labels=1))
@@ -648,9 +628,10 @@ def test_answers_that_differ_from_the_file_are_counted_beside_the_figures(work, 
 
 
 @pytest.mark.slow
-def test_estimates_have_intervals_and_never_stand_beside_exact_figures(work, keep):
+def test_estimates_have_intervals_and_never_stand_beside_exact_figures(work, keep, monkeypatch):
     """A stream without labels shows estimates with intervals once there are enough positive answers, and before that
-    the reason why they are missing."""
+    the reason why they are missing. If estimates end before the stream does, the page names the item at which they end
+    and says that they understate the final model."""
     plain = keep("plain", 1200, reading.Columns(("text",)))
     few, many = work(20, plain, **BINARY), work(150, plain, 3, **BINARY)
     at = run("pages/1_Label.py", session=str(few.session.id))
@@ -662,16 +643,11 @@ def test_estimates_have_intervals_and_never_stand_beside_exact_figures(work, kee
     assert "so far" not in text
     assert '<b style="font-size:.95rem">F1</b>' not in text
     assert re.search(r"0\.\d\d \(0\.\d\d–[01]\.\d\d\)", text)
-
-
-def test_the_estimates_of_a_closed_window_say_that_they_understate_the_model(work, keep, monkeypatch):
-    """If estimates end before the stream does, the page names the item at which they end and says that they understate
-    the final model."""
-    server = work(150, keep("plain", 1200, reading.Columns(("text",))), 3, **BINARY)
-    seen = estimates.look(server.session)
+    seen = estimates.look(many.session)
     closed = seen._replace(now=replace(seen.now, closed=1233))
+    many.session.answer("one more", many.session.place.asked.id, -1)  # so that the page looks again
     monkeypatch.setattr(estimates, "look", lambda session, points=60: closed)
-    text = words(run("pages/1_Label.py", session=str(server.session.id)))
+    text = words(run("pages/1_Label.py", session=str(many.session.id)))
     assert "Estimates end at item 1,234" in text
     assert "understate the final model" in text
 

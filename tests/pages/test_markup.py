@@ -10,7 +10,8 @@ from oal_engine.sessions.settings import create
 from tests.harness.pages import listed, press, run
 from tests.harness.shapes import workbook
 
-WORD = "![x](http://host/p.png)"  # a picture that a browser would fetch
+PICTURE = "![x](http://host/p.png)"  # that a browser would fetch
+WORD = f"{PICTURE}<u>"
 # Fields that Streamlit shows literally, or that a browser never shows; it renders all other fields as Markdown.
 PLAIN = {
     ("Text", "body"), ("Html", "body"), ("Code", "code_text"), ("Selectbox", "options"), ("MultiSelect", "options"),
@@ -47,7 +48,8 @@ def check(at, seen=True):
     """Check that a page shows WORD literally wherever it occurs, and, if `seen`, that it occurs."""
     assert not at.exception
     found = [*interpreted(at)]
-    assert [] == [each for each in found if WORD in each[2] and each[:2] not in PLAIN]
+    assert [] == [each for each in found if PICTURE in each[2] and each[:2] not in PLAIN]
+    assert [] == [text for kind, _, text in found if kind == "Html" and WORD in text]
     assert not seen or any("host" in words for *_, words in found)
 
 
@@ -70,12 +72,11 @@ def chosen(store, tmp_path):
 
 ROWS = [("text", f"label {WORD}"), *((f"{WORD} word{k % 5} is here", f"{WORD}|{k % 3}") for k in range(40))]
 QUOTED = "".join(f'"{text}","{label}"\n' for text, label in ROWS)
-NUMBERS = [("a", f"b {WORD}", "label"), *((k / 2, WORD if k == 7 else k, k % 2) for k in range(40))]
+NUMBERS = [("a", f"b {PICTURE}", "label"), *((k / 2, PICTURE if k == 7 else k, k % 2) for k in range(40))]
 
 
 @pytest.mark.slow
 def test_sheets_are_literal(chosen):
-    """The question about the sheets of a workbook shows their names literally."""
     sheets = [(name, [("text", "label"), *((f"word {k}", k % 2) for k in range(20))]) for name in ("one", "!(x)(y)")]
     at = chosen(workbook(*sheets), "b.xlsx")
     assert ["one", "\\!\\(x\\)\\(y\\)"] == at.radio(key="doubt-sheet").options
@@ -98,7 +99,7 @@ def test_columns_and_labels_are_literal(chosen):
 def test_cells_without_a_number_are_literal(chosen):
     """When the page asks what to do with cells that are not numbers, it quotes them as plain text."""
     at = chosen("".join(",".join(map(str, row)) + "\n" for row in NUMBERS))
-    at.multiselect(key="features").set_value(["a", f"b {WORD}"]).run()
+    at.multiselect(key="features").set_value(["a", f"b {PICTURE}"]).run()
     assert "\\!\\[x\\]" in at.radio(key="missing").label
     check(at)
 
@@ -146,6 +147,7 @@ def test_every_page_is_literal(session, chosen):
     for panel in ("Progress", "History", "Pushed", "Check", "Learned", "Guidelines", "Team"):
         check(listed(session, panel.lower(), at=run("pages/1_Label.py", session=session, **who)))
     check(run("pages/3_Replay.py", session=session, **who))
+    check(run("pages/1_Label.py", session=WORD, **who))
     at = run("pages/2_Compare.py", **who)
     check(at)
     at.button(key="compare-remove-1").click().run()

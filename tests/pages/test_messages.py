@@ -6,6 +6,7 @@ import math
 import pytest
 
 from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import create
 from oal_engine.store import ConflictError, StorageError
 from tests.harness.pages import ADMIN, BINARY, listed, run, words
 from ui import access
@@ -69,55 +70,48 @@ def test_invalid_messages_of_lists_and_the_player_are_refused(kind, sent):
         messages.read(kind, sent)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("poison", BROKEN)
-def test_a_broken_event_keeps_no_other_from_being_stored(app_store, work, sent, poison):
-    """An invalid event is acknowledged with an error. Events after it are stored, once even if all are sent again."""
+def test_broken_events_keep_no_other_from_being_stored(app_store, work, sent):
+    """Invalid events are acknowledged with an error. An event after them is stored, once even if all are sent again."""
     server = work(answers=2)
     question = server.session.place.asked.id
     good = LABEL | {"id": "good", "question": question, "label": -1}
     for _ in range(2):  # a reload sends all of it again
-        shown = sent(server.session.id, poison, good)
+        shown = sent(server.session.id, *BROKEN, good)
         assert shown["error"].startswith("Not stored: the browser sent an invalid message (")
-        assert "good" in shown["acked"]
-        assert messages.identity(poison) in (*shown["acked"], None)
+        assert {"good", *map(messages.identity, BROKEN)} == {*shown["acked"], None}
     assert (question, -1) == (app_store.event("good")["question"], app_store.event("good")["label"])
     assert -1 == app_store.standing_label(server.session.id, question)["label"]
 
 
-@pytest.mark.parametrize(
-    "message", [{"events": "events"}, {"events": {"id": "x"}}, {"events": [NOTE] * 101}, {"review": math.nan},
-                {"marks": 1}, {"annotator": "x" * 321}],
-)  # fmt: skip
-def test_a_message_that_no_card_sends_is_refused_whole(work, sent, message):
+def test_a_message_that_no_card_sends_is_refused_whole(work, sent):
     """A request that no card would send is refused as a whole with an error, and none of its events is stored."""
     server = work(answers=1)
-    told = sent(server.session.id, **message, status=400)
-    assert told["error"].startswith("The browser sent an invalid message (")
+    for message in (
+        {"events": "events"}, {"events": {"id": "x"}}, {"events": [NOTE] * 101}, {"review": math.nan}, {"marks": 1},
+        {"annotator": "x" * 321},
+    ):  # fmt: skip
+        told = sent(server.session.id, NOTE, **message, status=400)
+        assert told["error"].startswith("The browser sent an invalid message (")
     assert {} == server.session.notes
 
 
-@pytest.mark.parametrize(("headers", "status"), [
-    ({"Origin": "http://evil.example"}, 403), ({"Content-Type": "text/plain"}, 415), ({}, 413),
-])  # fmt: skip
-def test_a_card_of_another_page_or_kind_is_refused_before_its_body_is_read(work, card_client, headers, status):
+def test_a_card_of_another_page_or_kind_is_refused_before_its_body_is_read(work, card_client):
     """A request with a foreign origin, a wrong content type or too large a body is refused before the body is read."""
     server = work(answers=1)
-    body = json.dumps({"events": [NOTE]}) + " " * (5_000_000 if status == 413 else 0)
-    told = card_client.post(
-        str(server.session.id), content=body, headers={"Content-Type": "application/json"} | headers
-    )
-    assert (status, {}) == (told.status_code, server.session.notes)
+    for headers, status in (({"Origin": "http://evil.example"}, 403), ({"Content-Type": "text/plain"}, 415), ({}, 413)):
+        body = json.dumps({"events": [NOTE]}) + " " * (5_000_000 if status == 413 else 0)
+        headers = {"Content-Type": "application/json"} | headers
+        assert status == card_client.post(str(server.session.id), content=body, headers=headers).status_code
+    assert {} == server.session.notes
 
 
-@pytest.mark.parametrize("session", [1, 99, 10**30])
-def test_strangers_learn_nothing_of_a_session(work, sent, become, session):
-    """A stranger's event gets the same reply whether or not the session exists, and is not stored."""
+def test_strangers_learn_nothing_of_a_session(work, sent, become):
     server = work(answers=1, **BINARY, owner="anna@example.org")
     become("eve@example.org")
-    told = sent(session, NOTE)
-    assert ("Not stored: you have no role in this session any more.", ["n"]) == (told["error"], told["acked"])
-    assert {"acked", "error", "removed"} == told.keys()
+    for session in (server.session.id, 99, 10**30):
+        told = sent(session, NOTE)
+        assert ("Not stored: you have no role in this session any more.", ["n"]) == (told["error"], told["acked"])
+        assert {"acked", "error", "removed"} == told.keys()
     assert {} == server.session.notes
 
 
@@ -127,6 +121,15 @@ def test_after_the_log_in_has_ended_events_wait_for_the_next_one(work, sent, mon
     monkeypatch.setattr(access, "_rules", lambda: (True, ("@example.org",), ()))
     assert {"error": access.LOG_IN} == sent(server.session.id, NOTE, status=401)
     assert {} == server.session.notes
+
+
+def test_preferences_follow_their_annotator(work, sent, app_store):
+    """The preferences that a person chose apply in every session, and to nobody else."""
+    session = work(answers=1).session
+    other = create(app_store, session.dataset.id, **BINARY)
+    sent(session.id, CHOICE, annotator="anna")
+    found = [sent(other, annotator=name)["preferences"] for name in ("anna", "ben")]
+    assert [CHOICE["changes"], {}] == [each or {} for each in found]
 
 
 def test_preferences_that_were_broken_before_break_no_card(app_store, work, sent):
@@ -154,18 +157,18 @@ def list_of(at):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("view", [{"page": -3}, {"show": "[]"}, {"show": "nonsense"}, {"search": HALF}, "x", [1]])
 @pytest.mark.parametrize("name", ["history", "pushed"])
-def test_a_list_is_shown_whatever_view_is_wanted(work, name, view):
+def test_a_list_is_shown_whatever_view_is_wanted(work, name):
     """If the page or search wanted from a list is invalid, the list shows an error; an unknown filter shows no rows."""
-    at = listed(work().session.id, name, view=view)
-    shown = list_of(at)
-    assert shown["rows"] or "nonsense" in str(view) or "[]" in str(view)
-    assert ("Not shown: " in (shown["error"] or "")) == ("show" not in view)
+    session, at = work().session.id, None
+    for view in ({"page": -3}, {"show": "[]"}, {"show": "nonsense"}, {"search": HALF}, "x", [1]):
+        at = listed(session, name, at, view=view)
+        shown = list_of(at)
+        assert shown["rows"] or "show" in view
+        assert ("Not shown: " in (shown["error"] or "")) == ("show" not in view)
 
 
 def test_a_mark_far_behind_the_stream_is_refused(work):
-    """A mark on a round that does not exist is refused with a one-sentence error."""
     at = listed(work().session.id, "pushed", events=[MARK | {"row": 10**15}])
     assert list_of(at)["error"].startswith("Not stored: a mark must be on one of the 600 rounds.")
 

@@ -18,10 +18,8 @@ from oal_engine.sessions.settings import create
 from tests.harness.pages import data_page, form, press, run, words
 from ui import warm_up
 from ui.home.new_session import OWN
-from ui.page import PAGES as LINKS
-from ui.page import literal
+from ui.page import PAGES, literal
 
-PAGES = list(LINKS.values())
 SERVER = "File on the server"
 
 
@@ -34,29 +32,6 @@ def texts(store, tmp_path):
     path = tmp_path / "texts.csv"
     path.write_text("\n".join(lines))
     return datasets.import_file(store, path, "<i>Texts</i> $x$", reading.Columns(text=("text",), label="label"))[0]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("page", PAGES)
-def test_every_page_opens_on_an_empty_database(store, page):
-    """No page shows a traceback on an empty database."""
-    assert not run(page).exception
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("page", PAGES)
-def test_every_page_shows_one_sentence_where_the_database_cannot_be_opened(tmp_path, monkeypatch, page):
-    """If the database file is not a database, each page says so without a traceback."""
-    import streamlit as st
-
-    broken = tmp_path / "broken.db"
-    broken.write_text("this is no database, " * 100)
-    monkeypatch.setenv("OAL_DB", str(broken))
-    st.cache_resource.clear()
-    at = run(page)
-    st.cache_resource.clear()
-    assert not at.exception
-    assert "cannot be used: it is not a database" in words(at)
 
 
 @pytest.fixture
@@ -84,40 +59,31 @@ def work_then(store, texts, tmp_path, monkeypatch):
                 with path.open("r+b") as file:
                     file.seek((page - 1) * size)
                     file.write(b"\xff" * size)
+            if trouble == "another file":
+                path.write_text("this is no database, " * 100)
             yield session.id
 
     return make
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", PAGES)
 @pytest.mark.parametrize(("trouble", "refused", "spared", "sentence"), [
     ("damaged", "Home Label Replay", "Compare Data", "damaged"),
     ("rows gone", "Label Replay", "Home Compare Data", "No such file"),
     ("locked", "", "Home Label Replay Compare Data", "locked"),
+    ("another file", "Home Label Replay Compare Data", "", "cannot be used: it is not a database"),
 ])  # fmt: skip
-def test_no_page_is_a_traceback_where_the_database_is_in_trouble(work_then, page, trouble, refused, spared, sentence):
-    """If the database is damaged or the files of its data sets are missing, the pages that need them show one sentence,
-    and other pages open. If the database is locked, all pages open."""
-    name = {path: name for name, path in LINKS.items()}[page]
+def test_no_page_is_a_traceback_where_the_database_is_in_trouble(work_then, trouble, refused, spared, sentence):
+    """If the database is damaged, is another file, or the files of its data sets are missing, the pages that need them
+    show one sentence, and other pages open. If the database is locked, all pages open."""
     with work_then(trouble) as session:
-        at = run(page, session=str(session))
-        assert sentence in words(at) or name not in refused
-        assert sentence not in words(at) or name not in spared
-
-
-@pytest.mark.slow
-def test_one_click_starts_the_demo(store):
-    """Try the demo imports the stream, makes a session and goes to its card."""
-    at = run("home.py")
-    press(at, "demo")
-    (session,) = store.sessions()
-    assert at.query_params["session"] == str(session["id"]) or at.query_params["session"] == [str(session["id"])]
-    assert (session["stream"], session["labels"], session["positive_name"]) == (4000, 0, "About life satisfaction")
+        for name, page in PAGES.items():
+            shown = words(run(page, session=str(session)))
+            assert sentence in shown or name not in refused
+            assert sentence not in shown or name not in spared
 
 
 def test_home_shows_while_algorithms_are_compiled(store, monkeypatch):
-    """While a process compiles algorithms, and only then, Home says how many of them are compiled."""
     monkeypatch.setattr(compiling, "progress", lambda: (7, 200))
     for runs in (True, False):
         monkeypatch.setattr(warm_up, "is_compiling", lambda runs=runs: runs)
@@ -125,7 +91,6 @@ def test_home_shows_while_algorithms_are_compiled(store, monkeypatch):
 
 
 def test_the_form_offers_every_algorithm_with_its_declared_parameters(store, texts):
-    """The form offers every registered algorithm with exactly its declared parameters."""
     at = form()
     offered = at.selectbox(key="new-algorithm").options
     kind = f"new-kind-{texts}"
@@ -143,7 +108,6 @@ def test_the_form_offers_every_algorithm_with_its_declared_parameters(store, tex
 
 
 def test_the_form_makes_the_session_that_it_shows(store, texts):
-    """The session has the settings that were chosen in the form."""
     at = form()
     at.selectbox(key="new-algorithm").select("PAA-I").run()
     at.number_input(key="new-budget").set_value(7)
@@ -155,17 +119,29 @@ def test_the_form_makes_the_session_that_it_shows(store, texts):
     assert session["parameters"] == {"learner": {"C": 0.25}, "rule": {"delta": 0.1}}
 
 
-def test_the_form_takes_words_that_point_to_the_rare_class(store, texts):
-    """Seed words in the form become the session's prior, and words that do not occur in the data are named at once."""
+def test_the_form_takes_words_and_texts_of_the_rare_class(store, texts):
+    """Seed words in the form become the session's prior, and words that do not occur in the data are named at once. A
+    line of many words is an example text; the form counts these texts."""
     at = form()
     at.text_area(key="new-seeds").set_value("nowhere").run()
     assert "Not in the data: nowhere." in words(at)
     at.button(key="new-send").click().run()
     assert "seed words must occur in the data. Got nowhere." in words(at)
-    at.text_area(key="new-seeds").set_value("good, word1,nowhere").run()
+    lines = ["a good text of word1 and word2", "so good, that it counts twice here"]
+    at.text_area(key="new-seeds").set_value("\n\n".join(lines))
+    assert "2 example texts." in words(at.run())
+    at.text_area(key="new-seeds").set_value(f"{lines[0]}\n\ngood, word1,nowhere\n{lines[1]}").run()
     press(at, "new-send")
-    known = {"words": ["good", "word1"], "items": [], "model": None, "scores": 0, "unknown": ["nowhere"]}
-    assert known == store.session(store.sessions()[0]["id"])["prior"]
+    known = store.session(store.sessions()[0]["id"])["prior"]
+    expected = {
+        "words": ["good", "word1"],
+        "texts": lines,
+        "unknown": ["nowhere"],
+        "items": [],
+        "model": None,
+        "scores": 0,
+    }
+    assert expected == {name: known[name] for name in expected}
 
 
 def test_the_form_suggests_words_of_the_guidelines_that_few_texts_have(store, tmp_path):
@@ -190,20 +166,6 @@ def test_the_form_suggests_words_of_the_labels_that_a_file_has(store, tmp_path):
     datasets.import_file(store, path, "gaps", reading.Columns(("text",), "label"))
     at = form()
     assert "such as orbit. Or" in at.text_area(key="new-seeds").placeholder
-
-
-def test_the_form_takes_texts_like_the_rare_class(store, texts):
-    """In the field for examples, a line of many words is an example text. The form counts these texts, and they are
-    part of the session's prior."""
-    at = form()
-    at.text_area(key="new-seeds").set_value(
-        "a good text of word1 and word2\n\ngood, word1\nso good, that it counts twice here"
-    )
-    assert "2 example texts." in words(at.run())
-    press(at, "new-send")
-    known = store.session(store.sessions()[0]["id"])["prior"]
-    assert ["good", "word1"] == known["words"]
-    assert ["a good text of word1 and word2", "so good, that it counts twice here"] == known["texts"]
 
 
 @pytest.mark.slow
@@ -234,65 +196,47 @@ def test_the_form_makes_a_session_of_several_classes(store, texts, tmp_path):
     assert ["joy", "fear", "anger"] == store.session(store.sessions()[0]["id"])["classes"]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("key", "value", "sentence"), [
-    ("-C", -1.0, "C of pa-i must be > 0. Got -1.0."),
-    *(("new-budget", value, f"budget of a session must be a whole number >= 1 and < 2^53. Got {value}.")
-      for value in (0.0, -5.0, 2.5)),
-])  # fmt: skip
-def test_a_wrong_number_is_refused_in_one_sentence(store, texts, key, value, sentence):
+def test_a_wrong_number_is_refused_in_one_sentence(store, texts):
     """If a parameter or the budget is invalid, the form makes no session, rather than one with another value."""
     at = form()
     at.selectbox(key="new-algorithm").select("PAA-I").run()
-    next(box for box in at.number_input if box.key.endswith(key)).set_value(value)
-    press(at, "new-send")
-    assert sentence in words(at)
+    for key, right, wrong, sentence in (
+        ("-C", 1.0, (-1.0,), "C of pa-i must be > 0. Got {}."),
+        ("new-budget", 7, (0.0, -5.0, 2.5), "budget of a session must be a whole number >= 1 and < 2^53. Got {}."),
+    ):
+        for value in (*wrong, right):
+            next(box for box in at.number_input if box.key.endswith(key)).set_value(value).run()
+            if value != right:
+                press(at, "new-send")
+                assert sentence.format(value) in words(at)
     assert [] == store.sessions()
 
 
-@pytest.mark.parametrize(("query", "sentence"), [
-    ({}, "You have no session yet."), ({"session": "9"}, "Session 9 does not exist."),
-])  # fmt: skip
-def test_the_label_page_without_a_session_says_so(store, query, sentence):
-    """The Label page shows one sentence if there is no session."""
-    at = run("pages/1_Label.py", **query)
-    assert sentence in words(at)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("session", ["9", "x", "-1", "1 OR 1=1"])
-def test_an_unknown_session_in_the_address_is_refused(store, texts, session):
-    """A session that does not exist is named, literally."""
+def test_what_does_not_exist_is_named_in_one_sentence(store, texts):
+    """A page without any session says so, and Replay still offers to open a published one. A session or comparison in
+    the address that does not exist is named, literally."""
+    for name in ("Label", "Replay"):
+        at = run(PAGES[name])
+        assert "You have no session yet" in words(at)
+    assert 1 == len(at.get("file_uploader"))
     create(store, texts, "PAA-I", budget=5)
-    at = run("pages/1_Label.py", session=session)
-    assert f"Session {session} does not exist." in words(at)
-
-
-def event(name, question, label=None, action="label"):
-    return {"id": name, "question": question, "action": action, "label": label, "seconds": 1.0}
-
-
-def test_the_card_stores_each_event_once(store, texts, sent):
-    """An answer sent again, as after a lost connection, is stored once; skip and undo are sent as events too."""
-    session = create(store, texts, "PAA-I", budget=20)
-    first = sent(session, annotator="anna")["place"]["question"]["id"]
-    for _ in range(2):
-        sent(session, event("e1", first, 1), annotator="anna")
-    second = store.answers(session)[1]["id"]
-    sent(session, event("e1", first, 1), event("e2", second, action="skip"), annotator="anna")
-    third = store.answers(session)[2]["id"]
-    sent(session, event("e3", third, -1), event("e4", third, action="undo"), annotator="anna")
-    assert [(row["id"], row["label"], row["annotator"]) for row in store.answers(session)] == [
-        (first, 1, "anna"), (second, 0, "anna"), (third, None, None),
-    ]  # fmt: skip
+    for name, kind, numbers in (
+        ("Label", "session", "9 x -1"), ("Replay", "session", "99"), ("Compare", "comparison", "77 x -1 1.5 1OR1=1"),
+    ):  # fmt: skip
+        for number in numbers.split():
+            at = run(PAGES[name], **{kind: number})
+            assert f"{kind.title()} {number} does not exist." in words(at)
 
 
 def test_the_card_speaks_of_an_answer_that_came_too_late(store, texts, sent):
     """An answer to an item that another person has answered overwrites nothing, and the card names that person."""
     session = create(store, texts, "PAA-I", budget=20)
-    first = sent(session, annotator="anna")["place"]["question"]["id"]
-    sent(session, event("e1", first, 1), annotator="anna")
-    assert "was answered already by anna" in sent(session, event("e2", first, -1), annotator="ben")["error"]
+    question = sent(session, annotator="anna")["place"]["question"]["id"]
+    event = {"id": "e1", "question": question, "action": "label", "label": 1}
+    sent(session, event, annotator="anna")
+    late = sent(session, event | {"id": "e2", "label": -1}, annotator="ben")
+    assert "was answered already by anna" in late["error"]
     assert [row["label"] for row in store.answers(session) if row["label"]] == [1]
 
 
@@ -313,11 +257,20 @@ def test_a_stream_without_labels_says_why_it_has_no_figures_yet(store, tmp_path)
     assert "Weighted sum</b>" not in words(at)
 
 
-def test_a_session_is_removed_only_after_a_question(store, texts):
-    """The Remove button asks for a confirmation that counts the answers, and a removed session can be restored."""
-    session = create(store, texts, "PAA-I", budget=3)
+def test_home_lists_a_session_and_removes_it_only_after_a_question(store, texts):
+    """Home shows the labels of a session and opens it or, at its end, its result. The Remove button asks for a
+    confirmation that counts the answers, and a removed session can be restored."""
+    session = create(store, texts, "PAA-I", budget=1)
     opened = Session(store, session)
-    opened.answer("an event", opened.place.asked.id, 1)
+    for labels, word in enumerate(("Resume", "Result")):
+        at = run("home.py")
+        (progress,) = at.get("progress")
+        assert f"{labels} of 1 labels, {labels} positive" == progress.proto.text
+        assert word == at.button(key=f"resume-{session}").label
+        press(at, f"resume-{session}")
+        assert [str(session)] == [*at.query_params["session"]]
+        if opened.place.asked:
+            opened.answer("an event", opened.place.asked.id, 1)
     at = run("home.py")
     at.button(key=f"remove-{session}").click().run()
     assert [session] == [row["id"] for row in store.sessions()]
@@ -329,7 +282,6 @@ def test_a_session_is_removed_only_after_a_question(store, texts):
 
 
 def test_the_form_of_a_demo_begins_with_its_guidelines(store):
-    """A new session on the data of a demo has the names and the guidelines of the demo."""
     demo.dataset(store, "abstracts")
     at = form()
     at.button(key="new-send").click().run()
@@ -520,16 +472,6 @@ def test_a_new_file_is_asked_about_anew(store, tmp_path):
 
 
 @pytest.mark.slow
-def test_names_are_never_markup(store, texts):
-    """If the name of a session or data set contains HTML, no page receives it as HTML."""
-    create(store, texts, "PAA-I", name="<script>alert(1)</script>")
-    for page in PAGES:
-        bodies = " ".join(str(element.proto.body) for element in run(page).get("html"))
-        assert "<script>alert" not in bodies
-        assert "<i>Texts</i>" not in bodies
-
-
-@pytest.mark.slow
 def test_data_is_imported_from_a_path(store, tmp_path):
     """The Data page guesses the columns of a file on the server, and imports the file as a data set."""
     path = tmp_path / "messages.csv"
@@ -717,7 +659,6 @@ def test_what_is_doubtful_about_a_file_to_add_is_asked(store, tmp_path):
 
 
 def test_a_data_set_in_use_cannot_be_removed(store, texts):
-    """Only a data set that no session uses can be removed."""
     session = create(store, texts, "PAA-I")
     assert run("pages/4_Data.py").button(key=f"remove-{texts}").disabled
     store.remove_session(session)

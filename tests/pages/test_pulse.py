@@ -37,7 +37,6 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_a_page_is_told_of_every_change_of_its_session(ask, work, change):
-    """The pulse reports no change before the session changes, and a change after it."""
     server = work(2, tags=("odd",), algorithm="OAAL")
     seen = server.session.store.fingerprint(server.session.id)
     assert pulse.UNCHANGED == ask(server.session.id, seen)

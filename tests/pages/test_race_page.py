@@ -20,5 +20,4 @@ def test_every_choice_races(app_store):
 
 
 def test_every_rule_has_a_sentence():
-    """Each registered query rule has a sentence that explains it on the page of the race."""
     assert [] == [name for name, rule in QUERY_RULES.items() if not rule.sentence.endswith(".")]

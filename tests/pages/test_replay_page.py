@@ -24,22 +24,14 @@ def pages(store, tmp_path):
     return store, add_texts(store, tmp_path)
 
 
-def test_it_says_that_there_is_no_session(store):
-    """The Replay page says that there is no session yet, and still offers to open a published one."""
-    at = run(PAGE)
-    assert "You have no session yet" in words(at)
-    assert 1 == len(at.get("file_uploader"))
-
-
 @pytest.mark.slow
 def test_a_place_that_does_not_exist_is_refused(pages):
-    """If the address names a question or session that does not exist, the Replay page says so in one sentence."""
+    """If the address names a question that does not exist, the Replay page says so in one sentence."""
     store, texts = pages
     session = answer(store, texts, 5)
     for question in ("0", "7", "x", "-1", "9" * 30):
         at = run(PAGE, session=str(session), question=question)
         assert f"Question {question} does not exist. The last one is 6." in words(at)
-    assert "Session 99 does not exist." in words(run(PAGE, session="99"))
     assert "No question yet." in words(run(PAGE, session=str(create(store, texts, "PAA-I"))))
 
 

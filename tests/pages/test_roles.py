@@ -2,6 +2,7 @@
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from threading import BoundedSemaphore
 
 import pytest
@@ -38,53 +39,45 @@ def shown(page, **query):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", PAGES.values())
-def test_a_page_shows_a_session_to_who_has_a_role(app_store, session, become, page):
+def test_a_page_shows_a_session_to_who_has_a_role(app_store, session, become):
     """A person without a role sees neither the session nor its data on any page; an owner of the studio sees them."""
     experiments.begin(experiments.specification({"data": [DATA], "algorithms": {"PAA-I": {}}}), app_store, "compared")
-    become(EVE)
-    for query in ({}, {"session": session}, {"new": 1}, {"comparison": 1}):
-        assert "private" not in shown(page, **query)
-    become(ADMIN)
-    assert "private" in shown(page, session=session)
+    for page in PAGES.values():
+        become(EVE)
+        for query in ({}, {"session": session}, {"new": 1}, {"comparison": 1}):
+            assert "private" not in shown(page, **query)
+        become(ADMIN)
+        assert "private" in shown(page, session=session)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", ["pages/1_Label.py", "pages/3_Replay.py"])
-@pytest.mark.parametrize("removed", [False, True])
-def test_a_number_tells_a_stranger_nothing(app_store, session, become, page, removed):
+def test_a_number_tells_a_stranger_nothing(app_store, session, become):
     """A person without a role gets the same sentence whether a session exists, was removed, or never existed."""
-    if removed:
-        app_store.remove_session(session, ANNA)
     become(EVE)
-    one, other = (
-        words(run(page, session=number)).replace(f"Session {number} ", "Session N ") for number in (session, 999)
-    )
-    assert one == other
-    assert "Session N does not exist, or is not open to eve@example.org." in one
+    for is_removed in (False, True):
+        if is_removed:
+            app_store.remove_session(session, ANNA)
+        for page in ("pages/1_Label.py", "pages/3_Replay.py"):
+            one, other = (words(run(page, session=n)).replace(f"Session {n} ", "Session N ") for n in (session, 999))
+            assert one == other
+            assert "Session N does not exist, or is not open to eve@example.org." in one
 
 
-def event(server):
-    return messages.read(messages.CardEvent, LABEL | {"question": server.session.place.asked.id})
+def event(server, id="forged"):
+    return messages.read(messages.CardEvent, LABEL | {"id": id, "question": server.session.place.asked.id})
 
 
-@pytest.mark.parametrize(
-    ("who", "role", "refused"),
-    [(EVE, None, "you have no role"), (BEN, "reader", "you may read"), (BEN, "annotator", None), (ADMIN, None, None)],
-)
-def test_the_card_takes_events_of_annotators_only(app_store, session, become, who, role, refused):
-    """Events of a session's annotators and of owners of the studio are stored; forged events of readers and strangers
-    are refused."""
-    if role:
-        app_store.put_role(session, who, role, ANNA)
-    become(who)
-    server = CardServer(session)
-    if refused:
-        with pytest.raises(SessionError, match=refused):
-            server.handle(event(server), who)
-    else:
-        server.handle(event(server), who)
-    assert [None if refused else 1] == [row["label"] for row in app_store.answers(session)][:1]
+def test_the_card_takes_events_of_annotators_only(app_store, session, become):
+    for who, role, refused in (
+        (EVE, None, "you have no role"), (BEN, "reader", "you may read"), (BEN, "annotator", None), (ADMIN, None, None),
+    ):  # fmt: skip
+        if role:
+            app_store.put_role(session, who, role, ANNA)
+        become(who)
+        server, before = CardServer(session), len(app_store.events(session, "answered"))
+        with pytest.raises(SessionError, match=refused) if refused else nullcontext():
+            server.handle(event(server, f"{who} {role}"), who)
+        assert (0 if refused else 1) == len(app_store.events(session, "answered")) - before
 
 
 def test_a_role_that_is_taken_away_ends_an_open_page(app_store, session, become, sent):
@@ -102,7 +95,6 @@ def test_a_role_that_is_taken_away_ends_an_open_page(app_store, session, become,
 
 
 def test_a_reader_gets_no_card_and_no_list_to_correct_in(app_store, session, become, sent):
-    """A reader gets neither the card nor lists with corrections, and their forged events are not stored."""
     opened = Session(app_store, session)
     question = opened.place.asked.id
     opened.answer("given", question, 1, ANNA)
@@ -197,8 +189,6 @@ def test_an_owner_names_people_and_takes_it_back(app_store, session, become):
 
 @pytest.mark.slow
 def test_only_owners_name_people_and_remove(app_store, session, become):
-    """Only an owner of a session can edit its people and tags and has the button that removes it; an annotator has none
-    of these."""
     app_store.put_role(session, BEN, "annotator", ANNA)
     for who, owns in ((BEN, False), (ANNA, True)):
         become(who)
@@ -207,32 +197,21 @@ def test_only_owners_name_people_and_remove(app_store, session, become):
         assert owns == any(button.key == f"remove-{session}" for button in run("home.py").button)
 
 
-def test_an_open_question_whether_to_remove_asks_for_the_role_again(app_store, session, become):
-    """A former owner who confirms the removal of a session in an open dialog removes nothing."""
-    app_store.put_role(session, BEN, "owner", ANNA)
-    become(BEN)
-    at = run("home.py")
-    at.button(key=f"remove-{session}").click().run()
-    app_store.put_role(session, BEN, "annotator", ANNA)
-    press(at, "remove-sure")
-    assert "You may not remove this any more." == str(at.session_state["remove-problem"])
-    assert [session] == [row["id"] for row in app_store.sessions()]
-
-
-@pytest.mark.parametrize(("page", "key"), [("pages/4_Data.py", "remove-1"), ("pages/2_Compare.py", "compare-remove-1")])
-def test_who_owns_the_studio_no_more_removes_nothing(app_store, keep, become, page, key):
-    """A former owner of the studio cannot confirm the removal of a data set or comparison in a dialog still open."""
-    keep("texts", 20)
-    experiments.begin(
-        experiments.specification({"data": ["texts"], "algorithms": {"PAA-I": {}}}), app_store, "compared"
-    )
+@pytest.mark.parametrize(
+    ("page", "key"),
+    [("home.py", "remove-1"), ("pages/4_Data.py", "remove-2"), ("pages/2_Compare.py", "compare-remove-1")],
+)
+def test_who_is_no_owner_any_more_removes_nothing(app_store, session, keep, become, page, key):
+    """A former owner cannot confirm the removal of a session, data set or comparison in a dialog that is still open."""
+    keep("unused", 20)
+    experiments.begin(experiments.specification({"data": [DATA], "algorithms": {"PAA-I": {}}}), app_store, "compared")
     become(ADMIN)
     at = run(page)
     at.button(key=key).click().run()
     become(EVE)
-    at.button(key="remove-sure").click().run()
+    press(at, "remove-sure")
     assert "You may not remove this any more." == str(at.session_state["remove-problem"])
-    assert (1, 1) == (len(app_store.datasets()), len(app_store.comparisons()))
+    assert (1, 2, 1) == tuple(len(each()) for each in (app_store.sessions, app_store.datasets, app_store.comparisons))
 
 
 def test_a_comparison_is_of_its_data_and_not_of_their_name(app_store, session, keep, become):
@@ -249,20 +228,9 @@ def test_a_comparison_is_of_its_data_and_not_of_their_name(app_store, session, k
     assert gone in shown("pages/2_Compare.py", comparison=1)
 
 
-def test_only_owners_restore(app_store, session, become):
-    """A removed session is hidden from its annotators; its owner can restore it."""
-    app_store.put_role(session, BEN, "annotator", ANNA)
-    app_store.remove_session(session, ANNA)
-    become(BEN)
-    assert "private" not in shown("home.py")
-    become(ANNA)
-    at = run("home.py")
-    pressed(at, "Restore")
-    assert [session] == [row["id"] for row in app_store.sessions()]
-
-
 def test_what_was_removed_says_so_after_a_reload(app_store, session, keep, become):
-    """The address of a removed session or comparison says that it was removed, to people who could see it."""
+    """The address of a removed session or comparison says that it was removed, to people who could see it. Only the
+    session's owner can restore it."""
     app_store.put_role(session, BEN, "reader", ANNA)
     spec = experiments.specification({"data": [DATA], "algorithms": {"PAA-I": {}}})
     compared = experiments.begin(spec, app_store, "compared")
@@ -275,6 +243,10 @@ def test_what_was_removed_says_so_after_a_reload(app_store, session, keep, becom
             assert (gone in shown(page, session=session)) == (who != EVE)
         assert "This comparison was removed." in shown("pages/2_Compare.py", comparison=compared)
         assert "Comparison 2 does not exist." in shown("pages/2_Compare.py", comparison=compared + 1)
+        assert ("private" in shown("home.py")) == (who in (ANNA, ADMIN))
+    become(ANNA)
+    pressed(run("home.py"), "Restore")
+    assert [session] == [row["id"] for row in app_store.sessions()]
 
 
 async def _nothing():

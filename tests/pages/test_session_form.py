@@ -133,13 +133,18 @@ def test_a_budget_above_the_number_of_items_is_capped_and_said(app_store, keep, 
 
 
 def test_only_what_spreads_labels_asks_for_the_length_of_a_feed(keep):
-    """The form asks for the length of a live feed only if labels are spread over the stream."""
+    """The form asks for the length of a live feed only if labels are spread over the stream. The choice of a pace is
+    disabled for query rules that do not ask by random draw."""
     keep()
     at = form()
     feeds = [box.key for box in at.toggle if box.key.startswith("new-feed")]
     assert 1 == len(feeds)
     at.selectbox(key="new-algorithm").select("PAA-I").run()
     assert [] == [box.key for box in at.toggle if box.key.startswith("new-feed")]
+    assert not at.selectbox(key="new-pace").disabled
+    at.selectbox(key="new-algorithm").select("Own choice of learner and rule").run()
+    at.selectbox(key="new-rule").select("all").run()
+    assert at.selectbox(key="new-pace").disabled
 
 
 @pytest.mark.slow
@@ -148,22 +153,12 @@ def test_a_stream_that_may_change_is_met_with_later_labels_and_recent_answers(ap
     as its algorithm has such parameters."""
     keep()
     for algorithm, expected in (("auto", {"early": 0, "memory": 100}), ("auto-sum", {"early": 0, "memory": 2000})):
-        at = run("home.py")
-        at.button(key="new").click().run()
+        at = form()
         at.selectbox(key="new-algorithm").select(algorithm).run()
         at.toggle(key="new-changes").set_value(True).run()
         at.button(key="new-send").click().run()
         parameters = Session(app_store, app_store.sessions()[0]["id"]).strategy.parameters
         assert expected == {name: parameters[name] for name in expected}
-
-
-def test_a_rule_that_cannot_be_paced_is_not_offered_a_pace(keep):
-    """The choice of a pace is disabled for query rules that do not ask by random draw."""
-    keep()
-    at = form()
-    at.selectbox(key="new-algorithm").select("Own choice of learner and rule").run()
-    at.selectbox(key="new-rule").select("all").run()
-    assert at.selectbox(key="new-pace").disabled
 
 
 def test_the_form_offers_the_labels_that_a_file_has(app_store, tmp_path):
@@ -185,7 +180,6 @@ def test_the_form_offers_the_labels_that_a_file_has(app_store, tmp_path):
 
 
 def test_the_form_begins_with_some_labels_of_a_labelled_file(app_store, keep):
-    """If a file has labels for all items, a session begins with only as many of them as the form asks for."""
     keep()
     at = form()
     next(each for each in at.number_input if each.key.startswith("new-some")).set_value(200).run()

@@ -129,18 +129,18 @@ PANELS = {"progress": "not odd", "history": "", "pushed": "", "check": "", "lear
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", PANELS)
-def test_panels_show_the_question_that_is_chosen(several, name):
+def test_panels_show_the_question_that_is_chosen(several):
     """Progress, History, Pushed, Check and Learned have a box that chooses the question, as Find does."""
-    server = several(30)
-    session = server.session.id
-    at = listed(session, name, run("pages/1_Label.py", session=str(session), annotator="anna"))
-    assert ["Progress", "History", "Pushed", "Check", "Find", "Learned", "Guidelines"] == [tab.label for tab in at.tabs]
-    box = at.selectbox(key=f"question-{session}")
-    assert NAMES == box.options
-    assert not box.set_value("odd").run().exception
-    assert PANELS[name] in words(at)
-    assert ("170 labels left" in words(at)) == (name == "progress")
+    session = several(30).session.id
+    tabs = ["Progress", "History", "Pushed", "Check", "Find", "Learned", "Guidelines"]
+    for name, sentence in PANELS.items():
+        at = listed(session, name, run("pages/1_Label.py", session=str(session), annotator="anna"))
+        assert tabs == [tab.label for tab in at.tabs]
+        box = at.selectbox(key=f"question-{session}")
+        assert NAMES == box.options
+        assert not box.set_value("odd").run().exception
+        assert sentence in words(at)
+        assert ("170 labels left" in words(at)) == (name == "progress")
 
 
 def test_history_corrects_one_question(several):
@@ -470,11 +470,3 @@ def test_no_more_questions_are_offered_than_a_session_can_have(app_store, tmp_pa
     assert ("flag7 and 18 more", False) == (label[-len("flag7 and 18 more") :], "flag8" in label)
     press(at, "new-each-1")
     assert [*flags][:26] == at.text_area(key="new-questions").value.splitlines()
-
-
-def test_the_form_of_one_question_is_as_it_was(app_store, keep):
-    """If the form's field for questions is empty, the session asks one question."""
-    keep()
-    press(form(), "new-send")
-    settings = Session(app_store, app_store.sessions()[0]["id"]).settings
-    assert (None, "Relevant") == (settings.questions, settings.positive_name)

@@ -56,7 +56,6 @@ def test_the_team_panel_says_who_is_here_and_how_far_they_agree(team):
 
 
 def test_who_is_alone_sees_no_team(work):
-    """A session of one person has no Team panel."""
     at = run("pages/1_Label.py", session=str(work(3).session.id), annotator="anna")
     assert "Team" not in [tab.label for tab in at.tabs]
 
@@ -142,7 +141,6 @@ def test_answers_of_ones_own_that_differ_are_listed(alone, monkeypatch):
 
 
 def test_differences_are_decided_in_the_list(team):
-    """An item with two different answers is listed until the owner corrects or confirms it."""
     server = team()
     pairs = agreement.differing(agreement.answer_pairs(server.session))
     assert pairs
