@@ -3,6 +3,7 @@ import shutil
 import sys
 import tempfile
 
+import hypothesis
 import pytest
 
 from tests.harness import ROOT, SHARED
@@ -12,6 +13,10 @@ if os.path.isdir(MEMORY) and shutil.disk_usage(MEMORY).free > ROOM_BYTES:  # eve
     tempfile.tempdir = os.environ["TMPDIR"] = MEMORY
 
 os.environ["OAL_COMPILE"] = "0"  # otherwise the servers of tests would compile ahead all the time
+
+# A change is judged by the same histories and texts each time; HYPOTHESIS_PROFILE=default looks for others.
+hypothesis.settings.register_profile("same", derandomize=True, database=None)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 FIRST = ("kernel", "browser", "test_tools")  # kernel compiles for all other tests; the others must not come last
 

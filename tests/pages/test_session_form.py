@@ -55,7 +55,7 @@ def test_the_form_links_to_the_documentation(app_store, keep):
     assert shown.startswith("# ")
     assert "](Docs?page=many-questions" in shown
     assert ".md)" not in shown
-    assert "The documentation has no page &lt;i&gt;." in words(run("pages/5_Docs.py", page="<i>"))
+    assert "The documentation has no page <i>." in words(run("pages/5_Docs.py", page="<i>"))
 
 
 @pytest.mark.slow

@@ -63,7 +63,7 @@ def test_what_is_acknowledged_can_be_read_again(stores, several):
     adopted."""
     here, there = stores
 
-    @settings(max_examples=15, deadline=None, database=None, phases=[Phase.generate])
+    @settings(max_examples=15, deadline=None, phases=[Phase.generate])
     @given(st.data())
     def whatever(data):
         def word():
