@@ -285,7 +285,7 @@ class Histories(RuleBasedStateMachine):
             step = trace.step(number)
             passed = slice(step.passed.first, step.passed.first + step.passed.rounds)
             assert self.several or not asked[passed].any()
-            if not (trace.multiclass or (self.several and self.opened.known_labels)):
+            if not (trace.multiclass or self.opened.known_labels):  # of which `passed` has no rounds
                 assert step.passed.pushed == (predicted[passed] > 0).sum()
             if not self.several and not self.opened.known_labels:
                 low, high = min(margins[passed], default=None), max(margins[passed], default=None)
