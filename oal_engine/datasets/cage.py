@@ -119,7 +119,7 @@ class Cage:
 
 # Together they may map 3.9 times the memory of an import. 0.3 GiB of each are only mapped libraries, so that all of
 # them and the server fit into 8 GiB.
-LOOKS = Cage("a look at a file", 3, 5 / 8, processor_minutes=1, clock_minutes=3, patience=4, nice=5)
+LOOKS = Cage("a look at a file", 3, 5 / 8, processor_minutes=3, clock_minutes=5, patience=4, nice=5)
 IMPORTS = Cage("an import of this page", 2, 1, processor_minutes=60, clock_minutes=240, patience=inf, nice=15)
 
 

@@ -29,6 +29,7 @@ from .sources import (
     open_source,
     text_of,
     unmistakable_encoding,
+    whole_content,
 )
 
 OHSUMED = {
@@ -54,10 +55,9 @@ def live_source(binary: BinaryIO, opening: Opening) -> tuple[str, Source]:
         line = cast(io.BufferedReader, binary).peek(1).partition(b"\n")[0]
         refusals.check(line, name, encoding)
         reader = _recognized(line, name, encoding)
-    content = b""
+    content = bytearray()
     if reader in BINARY:
-        content = binary.read(limits.size + 1)
-        limits.check("size", len(content), name)
+        content = whole_content(binary, limits, name)
         binary = io.BytesIO(content)
     return reader, Source(binary, name, encoding, None, lambda: None, 1, limits, opening.layout, len(content))
 

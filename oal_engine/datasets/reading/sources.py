@@ -185,8 +185,7 @@ class Source(NamedTuple):
 
     def text(self) -> str:
         """Read the whole file as one text."""
-        content = self.binary.read(self.limits.size + 1)
-        self.limits.check("size", len(content), self.name)
+        content = whole_content(self.binary, self.limits, self.name)
         try:
             return content.decode(*codec_of(self.encoding))
         except UnicodeError as error:
@@ -231,6 +230,15 @@ class Source(NamedTuple):
         binary = self.binary if self.binary.seekable() else io.BytesIO(self.binary.read())
         binary.seek(0)
         return binary
+
+
+def whole_content(binary: BinaryIO, limits: Limits, name: str) -> bytearray:
+    """Read a whole file. Raise DataError if it is larger than the limits allow."""
+    content = bytearray()
+    while block := binary.read(HEAD_BYTES):  # read(most) would reserve memory for the most
+        limits.check("size", len(content) + len(block), name)
+        content += block
+    return content
 
 
 def text_of(binary: BinaryIO, encoding: str, errors: str | None = None, newline: str | None = None) -> io.TextIOWrapper:
