@@ -139,7 +139,7 @@ def _reference(items: LabeledItems, item: LabeledItem) -> Iterator[tuple[str, st
     if label is not None:
         yield "KW", f"{OWN} {FIELD}: {label}"
     if label is None or items.has_two:
-        decision = "not_seen" if label is None else "relevant" if cells[LABEL] == 1 else "irrelevant"
+        decision = {None: "not_seen", 1: "relevant"}.get(cells[LABEL], "irrelevant")
         yield "N1", f"ASReview_{decision}"
     facts = _filled(
         predicted=items.name(cells[PREDICTED]), score=cells["score"], origin=cells["origin"],
@@ -209,7 +209,7 @@ def _example(items: LabeledItems, item: LabeledItem, options: list[dict[str, str
     meta |= {"details": details} if details else {}
     example: dict[str, Any] = {"text": _joined(items, item), "meta": meta}
     if items.has_two:
-        answer = "ignore" if label is None else "accept" if label == 1 else "reject"
+        answer = {None: "ignore", 1: "accept"}.get(label, "reject")
         return example | {"label": items.names[1], "answer": answer}
     chosen = [] if label is None else [items.names[label]]
     return example | {"options": options, "accept": chosen, "answer": "accept" if chosen else "ignore"}

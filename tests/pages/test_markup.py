@@ -99,7 +99,7 @@ def test_columns_and_labels_are_literal(chosen):
 def test_cells_without_a_number_are_literal(chosen):
     """When the page asks what to do with cells that are not numbers, it quotes them as plain text."""
     at = chosen("".join(",".join(map(str, row)) + "\n" for row in NUMBERS))
-    at.multiselect(key="features").set_value(["a", f"b {PICTURE}"]).run()
+    at.multiselect(key="features-label").set_value(["a", f"b {PICTURE}"]).run()
     assert "\\!\\[x\\]" in at.radio(key="missing").label
     check(at)
 

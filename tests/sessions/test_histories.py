@@ -56,7 +56,7 @@ ITEM = st.integers(0, 299)
 
 
 def facts(entry):
-    """Return what was stored with a question when it was asked, and never changes."""
+    """Return the stored facts of a question, which never change."""
     return entry.item, entry.round, entry.margin, entry.probability, entry.draw, entry.predicted, entry.parts
 
 
@@ -78,8 +78,7 @@ class Histories(RuleBasedStateMachine):
             self.attempt("answer", asked.id, self.labels_for(asked, labels), "anna")  # a yes may need another yes
 
     def attempt(self, act, *arguments, **more):
-        """Do something that may be refused. What is refused, or sent again, changes nothing. Return whether it was
-        done."""
+        """Try to change the session. A refused or repeated event changes nothing. Return whether it was accepted."""
         event, before = next(EVENTS), (self.opened.digest(), self.opened.place, self.opened.version)
         try:
             getattr(self.opened, act)(event, *arguments, **more)
@@ -242,8 +241,8 @@ class Histories(RuleBasedStateMachine):
 
     @invariant()
     def is_counted(self):
-        """No item is asked twice or although its label is known, and what was asked stays. The labels are those of the
-        tables, and never exceed the budget."""
+        """No item is asked twice, no item with a known label is asked, and no question is lost. The labels are those of
+        the tables, and never exceed the budget."""
         if hasattr(self, "opened"):
             state, log = self.opened.state, self.opened.log
             asked = {entry.item for entry in log}
@@ -277,7 +276,7 @@ class Histories(RuleBasedStateMachine):
                 travelled(self.store, self.opened.id, self.there[self.opened.settings.dataset_name])
 
     def look_back(self):
-        """Open each question of the session again, as the Replay page does, and compare it with what was decided."""
+        """Open each question of the session again, as the Replay page does, and compare it with the decisions."""
         whole = look_back.Trace(self.store, self.opened.id)
         trace = QuestionTrace(whole, NAMES[0]) if self.several else whole
         margins, predicted, asked = OneQuestion(self.opened, NAMES[0]).decided if self.several else self.opened.decided
