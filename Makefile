@@ -29,7 +29,6 @@ release: nightly
 
 .venv/installed: requirements.txt .venv/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -r requirements.txt
-	$(BIN)/python -c 'from ui.warm_up import practise; practise()'  # compiles what the demo runs
 	touch $@
 
 .venv/installed-tests: requirements-test.txt .venv/installed

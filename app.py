@@ -5,9 +5,9 @@ from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from ui.api import server as api
+from ui.background import lifespan
 from ui.components import card, pulse
 from ui.gate import Gate
-from ui.warm_up import lifespan
 
 ROUTES = card.route(), pulse.route(), api.route()
 

@@ -7,7 +7,6 @@ from typing import Any
 import streamlit as st
 
 from oal_engine.datasets.demo import FIVE_QUESTIONS
-from oal_engine.sessions import compiling
 from oal_engine.sessions.backups import age_of_newest, failure
 from oal_engine.sessions.settings import create
 from oal_engine.store import Store
@@ -18,7 +17,6 @@ from ui.home.new_session import new_session
 from ui.home.sessions import show_dataset, show_removed, show_session, start, try_demo
 from ui.page import complain, guarded, note, open_page, small_note
 from ui.page import store as open_store
-from ui.warm_up import is_compiling
 
 TITLE = "Label what matters in a stream"
 ABOUT = (
@@ -26,7 +24,6 @@ ABOUT = (
     "which items are worth one of your labels, asks you, and learns from each answer at once."
 )
 NO_SESSION = "No session yet: try the demo, or import data and start one."
-COMPILING = "Algorithms are being compiled, once on this machine: {} of {}. You can work meanwhile."
 NO_PAGE = "The app has no page {}. Choose one above."
 NO_DATA = "No data sets yet. The demo brings its own."
 
@@ -105,5 +102,3 @@ with guarded():
             note(NO_DATA)
         for row in datasets:
             show_dataset(row)
-        if is_compiling():
-            small_note(COMPILING.format(*compiling.progress()))

@@ -2,6 +2,7 @@
 
 import hashlib
 import platform
+from importlib.metadata import version
 
 import numpy as np
 
@@ -10,13 +11,11 @@ from . import PLUGINS, __version__, plugin_sources
 
 def versions() -> dict[str, str]:
     """Return the versions that results may depend on: {name: version}."""
-    import numba
-
     return {
         "engine": __version__,
         "python": platform.python_version(),
         "numpy": np.__version__,
-        "numba": numba.__version__,
+        "numba": version("numba"),
     } | ({"plugins": f"{', '.join(PLUGINS)} ({_digest()})"} if PLUGINS else {})
 
 

@@ -20,9 +20,9 @@ from math import log, sqrt
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from .draws import draw, draws
+from .jit import entrance, inlined
 from .rows import MixedRows, Rows, matrix
 
 RISK = 0.05  # probability that there is ever an alarm if items come in random order
@@ -33,6 +33,7 @@ BETS = np.array([-1.8, -1.0, -0.4, 0.0, 0.4, 1.0, 1.8])  # slopes between -2 and
 JUMPS = np.array([1e-3, 1e-4])  # shares of the capital that are redistributed over all bets at each item
 LIMIT = 2.9  # standard errors of a change: ever exceeded in 2.5 % of streams that do not change if errors are normal
 RARER = 8  # factor by which false alarms become rarer each time that the stream doubles beyond its planned length
+BET_SECONDS = 1e-6  # of plain Python
 FEWEST = 1  # smallest effective number of positive and of negative answers: with fewer the error is far from normal
 BOTH = 1  # standard errors by which each of two shares must move towards the other
 
@@ -58,16 +59,19 @@ def alarm(values: np.ndarray, limit: float = 1 / ITEMS_RISK) -> tuple[int | None
     if not values.size:
         return None, 1.0
     ranks = np.array([np.unique(column, return_inverse=True)[1] for column in values.T])
-    at, capital = _bet(ranks, limit, BETS, JUMPS)
-    return (None if at < 0 else at), capital
+    counts = np.zeros((len(ranks), ranks.max() + 2), np.int64)  # Fenwick trees of the counts by rank
+    capital = np.full((len(ranks), JUMPS.size, BETS.size), 1.0 / BETS.size)
+    at, total = _bet(ranks, limit, BETS, JUMPS, counts, capital)
+    return (None if at < 0 else at), total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _bet(ranks, limit, bets, jumps):
-    """Return the result of `alarm` for items given by their ranks, shape (scores, items), but -1 instead of None."""
+@entrance(lambda ranks, limit, bets, jumps, *_: ranks.size * bets.size * jumps.size * BET_SECONDS)
+def _bet(ranks, limit, bets, jumps, counts, capital):
+    """Return the result of `alarm` for items given by their ranks, shape (scores, items), but -1 instead of None.
+
+    counts, capital: of each score, before the first item.
+    """
     scores, items = ranks.shape
-    counts = np.zeros((scores, ranks.max() + 2), np.int64)  # Fenwick trees of the counts by rank
-    capital = np.full((scores, jumps.size, bets.size), 1.0 / bets.size)
     total = 1.0
     for t in range(items):
         total = 0.0
@@ -76,7 +80,10 @@ def _bet(ranks, limit, bets, jumps):
             uniform = (t - upto + draw(SEED + k, t) * (upto - below + 1)) / (t + 1)
             _count(counts[k], ranks[k, t])
             for j in range(jumps.size):
-                mean = capital[k, j].sum() / bets.size
+                mean = 0.0
+                for b in range(bets.size):
+                    mean += capital[k, j, b]
+                mean /= bets.size
                 for b in range(bets.size):
                     held = (1 - jumps[j]) * capital[k, j, b] + jumps[j] * mean
                     capital[k, j, b] = held * (1 + bets[b] * (uniform - 0.5))
@@ -87,7 +94,7 @@ def _bet(ranks, limit, bets, jumps):
     return -1, total
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _below(counts, rank):
     """Return the number of items in a Fenwick tree whose rank is below `rank`."""
     total = 0
@@ -97,7 +104,7 @@ def _below(counts, rank):
     return total
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def _count(counts, rank):
     """Add an item with this rank to a Fenwick tree of counts."""
     rank += 1

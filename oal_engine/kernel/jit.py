@@ -1,20 +1,148 @@
-"""Methods of named tuples in code compiled by numba, and a numba disk cache that several processes can share safely."""
+"""Every function of the kernel in two forms with the same bits: plain Python, and machine code that numba compiles.
 
-from collections.abc import Callable
+Plain Python begins at once; machine code is a thousand times faster, and takes seconds to compile. A function that
+Python calls is marked `entrance`, and each call chooses: the machine code if it is in memory or in the cache on disk,
+plain Python if not and the work is small, else it compiles. All other functions are marked `inlined`, and named tuples
+have `method`s. numba is imported when it is needed: `machine_code.py` knows it, no other module does.
+"""
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache, wraps
+from types import ModuleType
 from typing import Any
-from uuid import uuid4
 
-import numba.experimental.function_type  # noqa: F401  # now: a later import adds types while other threads look them up
-from numba.core.caching import IndexDataCacheFile
-from numba.extending import overload
+import numpy as np
 
-METHOD: Any = {
-    "_nrt": False,
-    "forceinline": True,
-    "error_model": "numpy",
-    "nogil": True,
-}  # no fastmath, so that every machine gets the same bits
-INLINE = METHOD | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # called by compiled code only
+BRIEF_SECONDS = 0.05  # work in plain Python that is not worth importing numba and loading machine code
+LONG_SECONDS = 2.0  # work in plain Python that is worth compiling
+
+PLAIN, MACHINE = "plain", "machine"
+_form: ContextVar[str | None] = ContextVar(
+    "form", default=PLAIN if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0" else None
+)
+_importing = threading.Lock()
+_resolvers: list[tuple[Callable[..., Any], Callable[..., Any]]] = []  # of the functions that machine code may call
+_seen_on_disk: dict[tuple[str, Any], bool] = {}  # whether machine code was in the cache, by function and argument types
+
+
+@contextmanager
+def form(wanted: str) -> Iterator[None]:
+    """Run the functions of the kernel in one form only, PLAIN or MACHINE, in this thread."""
+    token = _form.set(wanted)
+    try:
+        yield
+    finally:
+        _form.reset(token)
+
+
+@cache
+def _imported() -> ModuleType:
+    from . import machine_code
+
+    for function, resolve in _resolvers:
+        machine_code.let_call(function, resolve)
+    return machine_code
+
+
+def machine_code() -> ModuleType:
+    """Import numba, and tell it which functions machine code may call. Two threads that import it at once may fail."""
+    with _importing:
+        return _imported()
+
+
+def look_again() -> None:
+    """Look for machine code on disk again, since another process has compiled some."""
+    machine_code()
+    _seen_on_disk.clear()
+
+
+def in_machine_code(resolve: Callable[..., Any]) -> Callable[[Callable[..., Any]], Any]:
+    """Decorate a function that machine code may call. `resolve` gets the types of its arguments, and returns the
+    function that is compiled in its place."""
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        with _importing:
+            _resolvers.append((function, resolve))
+            if _imported.cache_info().currsize:
+                _imported().let_call(function, resolve)
+        return function
+
+    return decorate
+
+
+def inlined(function: Callable[..., Any]) -> Any:
+    """Decorate a function that other functions of the kernel call, in either form."""
+    return in_machine_code(lambda *arguments: function)(function)
+
+
+def plain_form_of(loop: Callable[..., Any]) -> Callable[[Callable[..., Any]], Any]:
+    """Decorate the plain form of a function: it does with numpy, to the bit, what `loop` does in machine code."""
+    return in_machine_code(lambda *arguments: loop)
+
+
+def method(name: str, default: Any = None, plain: Any = None) -> Callable[..., Any]:
+    """Return a function f(self, ...) that calls the method `name` of self's class or, if it has none, `default`.
+
+    plain: what f does in plain Python instead, to the bit, for every class.
+    """
+
+    def call(self: object, *arguments: Any) -> Any:
+        return getattr(type(self), name, default)(self, *arguments)
+
+    def resolve(self: Any, *arguments: Any) -> Any:
+        return getattr(getattr(self, "instance_class", None), name, default)
+
+    return in_machine_code(resolve)(plain or call)
+
+
+def entrance(seconds: Callable[..., float]) -> Callable[[Callable[..., Any]], Any]:
+    """Decorate a function that Python calls; other functions of the kernel may call it too.
+
+    seconds: function of the same arguments that estimates how long plain Python takes.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        @wraps(function)
+        def call(*arguments: Any) -> Any:
+            if _runs_as_machine_code(function, arguments, seconds):
+                return machine_code().compiled(function)(*arguments)
+            with np.errstate(all="ignore"):  # machine code knows no warnings
+                return function(*arguments)
+
+        return in_machine_code(lambda *arguments: function)(call)
+
+    return decorate
+
+
+def _runs_as_machine_code(
+    function: Callable[..., Any], arguments: tuple[Any, ...], seconds: Callable[..., float]
+) -> bool:
+    """Choose the form in which a function runs with these arguments."""
+    if wanted := _form.get():
+        return wanted == MACHINE
+    is_imported = _imported.cache_info().currsize
+    if is_imported and machine_code().is_loaded(function, arguments):
+        return True
+    expected = seconds(*arguments)
+    if expected > LONG_SECONDS:
+        return True
+    if not is_imported and (expected < BRIEF_SECONDS or not any_on_disk()):
+        return False
+    key = function.__qualname__, machine_code().types_of(arguments)
+    if key not in _seen_on_disk:
+        _seen_on_disk[key] = machine_code().is_on_disk(function, key[1])
+    return _seen_on_disk[key]
+
+
+@cache
+def any_on_disk() -> bool:
+    """Return whether the cache had any machine code when this process first needed some."""
+    folder = os.environ["NUMBA_CACHE_DIR"]
+    return os.path.isdir(folder) and any(files for _, _, files in os.walk(folder))
 
 
 def always(self: object) -> bool:
@@ -25,33 +153,3 @@ def always(self: object) -> bool:
 def never(self: object) -> bool:
     """Return False. Classes use it to declare that they do not have a trait, as in `has_sign = never`."""
     return False
-
-
-def method(name: str, default: Any = None) -> Callable[..., Any]:
-    """Return a function f(self, ...) that numba resolves to the method `name` of self's class at compile time.
-
-    In plain Python f calls the same method. For a class without the method, f calls `default`.
-    """
-
-    def call(self: object, *arguments: Any) -> Any:
-        return getattr(type(self), name, default)(self, *arguments)
-
-    def resolve(self: object, *arguments: Any) -> Any:
-        return getattr(getattr(self, "instance_class", None), name, default)
-
-    overload(call, strict=False, jit_options=INLINE)(resolve)
-    return call
-
-
-def _save(self: Any, key: Any, data: Any) -> None:
-    """Save machine code in numba's cache in a file with a unique name, then add the name to the index.
-
-    Numba's own method numbers the files by the index. Two processes that compile at the same time can therefore give
-    the code of two learners the same file name, and another process would then run the code of the wrong learner.
-    """
-    name = self._data_name(uuid4().int)
-    self._save_data(name, data)
-    self._save_index(self._load_index() | {key: name})
-
-
-IndexDataCacheFile.save = _save  # type: ignore[method-assign]

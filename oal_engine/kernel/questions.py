@@ -31,12 +31,11 @@ from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike
 
 from . import stream
 from .draws import draw
-from .jit import METHOD, method
+from .jit import entrance, inlined, method
 from .learners import classes
 from .metrics import empty
 from .rows import Rows, read_only
@@ -99,7 +98,7 @@ class Rare(NamedTuple):
         self.positives[k], self.recent[k] = CLOSED, 0.0
 
 
-@njit(**METHOD)
+@inlined
 def _set_factors(rare, plan, t, rate):
     """Set the factor of each question, then update the recent probabilities, to which the plan fits its own factor."""
     fewest = np.int64(2**62)
@@ -114,7 +113,7 @@ def _set_factors(rare, plan, t, rate):
         plan.recent[s] = _largest(rare, s)
 
 
-@njit(**METHOD)
+@inlined
 def _largest(rare, s):
     """Return the largest probability (or square root) of any question in slot s of the recent rounds, after the odds of
     each question were multiplied by its factor."""
@@ -125,7 +124,7 @@ def _largest(rare, s):
     return min(largest, SURE)
 
 
-@njit(**METHOD)
+@inlined
 def _largest_wish(inspected, j):
     """Return the largest probability of asking that any question has in inspected round j: the rule `max`."""
     largest = 0.0
@@ -146,7 +145,7 @@ def shared(questions: int, plan: Plan | None, rare: bool = True) -> Rare | bool:
     return Rare(np.zeros(questions, np.int64), np.zeros((questions, RECENT_ROUNDS)), np.ones(questions))
 
 
-@njit(**stream.COMPILE)
+@entrance(lambda y, order, seed, t, asking, rule, inspected, counts: inspected.size * stream.ROUND_SECONDS / 4)
 def until_reading(y, order, seed, t, asking, rule, inspected, counts):
     """Run the inspected rounds from t on until an item is read, and count the predictions of every question. Return
     (round, probability, draw, whether an audit) or, if no item is read, the round after the last and zeros. In

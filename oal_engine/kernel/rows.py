@@ -10,13 +10,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
-from llvmlite import ir
-from numba import njit, types
-from numba.core import cgutils
-from numba.extending import intrinsic
 from numpy.typing import ArrayLike, DTypeLike
 
-from .jit import INLINE, method
+from .jit import inlined, method
+from .vectors import inner
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -28,66 +25,33 @@ CACHE_LINE_BYTES = 64
 LANES = 16  # number of partial sums over a block (SIMD lanes)
 
 
-@intrinsic
-def prefetch_line(typing, array, index):
+def prefetch_line(array, index):
     """Prefetch the cache line of an element of a flat array; an index out of range is harmless."""
 
-    def codegen(context, builder, signature, arguments):
-        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
-        address = builder.bitcast(builder.gep(data, [arguments[1]]), byte)
-        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
-        instruction = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        read, keep, data_cache = (ir.Constant(number, k) for k in (0, 3, 1))
-        builder.call(instruction, [address, read, keep, data_cache])
-        return context.get_dummy_value()
 
-    return types.void(array, types.intp), codegen
-
-
-@intrinsic
-def lane_sum(typing, w, first, x, start, count, squares):
+def lane_sum(w, first, x, start, count, squares):
     """Sum w[first + k] x[start + k] over k < count, a multiple of LANES; if `squares`, w[first + k] x[start + k]^2.
 
     LANES partial sums are added pairwise, halves to halves, so every machine gets the same sum. A loop would add one
     number at a time, or with fast-math in an order that depends on the machine.
     """
-
-    def codegen(context, builder, signature, arguments):
-        lanes = ir.VectorType(ir.DoubleType(), LANES)
-        arrays = [context.make_array(signature.args[k])(context, builder, arguments[k]).data for k in (0, 2)]
-        total = cgutils.alloca_once_value(builder, ir.Constant(lanes, None))
-
-        def loaded(data, place):
-            kind = ir.VectorType(data.type.pointee, LANES)
-            address = builder.bitcast(builder.gep(data, [place]), kind.as_pointer())
-            vector = builder.load(address, align=data.type.pointee.get_abi_size(context.target_data))
-            return vector if kind == lanes else builder.fpext(vector, lanes)
-
-        zero, step = ir.Constant(arguments[4].type, 0), ir.Constant(arguments[4].type, LANES)
-        with cgutils.for_range_slice(builder, zero, arguments[4], step) as (k, _):
-            w_k, x_k = (loaded(data, builder.add(arguments[at], k)) for data, at in zip(arrays, (1, 3)))
-            product = builder.fmul(w_k, x_k)
-            product = builder.select(arguments[5], builder.fmul(product, x_k), product)
-            builder.store(builder.fadd(builder.load(total), product), total)
-        rest, size = builder.load(total), LANES
-        while size > 1:
-            size //= 2
-            halves = (ir.Constant(ir.VectorType(ir.IntType(32), size), list(range(k, k + size))) for k in (0, size))
-            rest = builder.fadd(*(builder.shuffle_vector(rest, rest, half) for half in halves))
-        return builder.extract_element(rest, ir.Constant(ir.IntType(32), 0))
-
-    return types.float64(w, types.intp, x, types.intp, types.intp, types.boolean), codegen
+    w, x = (each[at : at + count].astype(np.float64) for each, at in ((w, first), (x, start)))
+    lanes = np.zeros(LANES)
+    for lane in (w * x * x if squares else w * x).reshape(-1, LANES):
+        lanes += lane
+    while lanes.size > 1:
+        lanes = lanes[: lanes.size // 2] + lanes[lanes.size // 2 :]
+    return lanes[0]
 
 
-@njit(**INLINE)
+@inlined
 def _in_order(order, t):
     """Return whether the next rows are consecutive; then the processor prefetches them by itself."""
     last = min(t + AHEAD, order.size - 1)
     return order[last] - order[t] == last - t
 
 
-@njit(**INLINE)
+@inlined
 def _prefetch_table(values, columns, step, order, t):
     # Callers pass the step as a constant: the division that computes it would take a tenth of a round.
     if t + AHEAD < order.size and not _in_order(order, t):
@@ -209,13 +173,13 @@ class MeasuredRow(NamedTuple):
         return self.xx
 
 
-@njit(**INLINE)
+@inlined
 def _term(w, rows, i, k, squares):
     j, x_j = entry(rows, i, k)
     return w[j] * x_j * x_j if squares else w[j] * x_j
 
 
-@njit(**INLINE)
+@inlined
 def _block_sum(w, first, x, start, count, squares):
     whole = count - count % LANES
     total = lane_sum(w, first, x, start, whole, squares)
@@ -254,29 +218,68 @@ def _row_squared(rows, i):
     return total
 
 
+def _columns_and_values(rows, i):
+    """Return the columns of row i, an array or a slice, and its values. For mixed rows: of its sparse part."""
+    if isinstance(rows, DenseRows):
+        return slice(0, rows.columns), rows.values[i * rows.columns : (i + 1) * rows.columns]
+    start, stop = rows.indptr[i], rows.indptr[i + 1]
+    return rows.indices[start:stop], rows.values[start:stop]
+
+
+def _plain_sum(rows, i, w, squares):
+    j, x = _columns_and_values(rows, i)
+    terms = w[j] * x * x if squares else w[j] * x
+    whole = terms.size - terms.size % 4
+    lanes = np.zeros((whole // 4 + 1, 4))
+    lanes[1:] = terms[:whole].reshape(-1, 4)
+    a, b, c, d = np.add.accumulate(lanes)[-1]
+    for term in terms[whole:]:
+        a += term
+    total = (a + b) + (c + d)
+    if isinstance(rows, MixedRows):
+        total += _block_sum(w, rows.columns - rows.width, rows.block, i * rows.width, rows.width, squares)
+    return total
+
+
+def _plain_add(rows, i, w, a):
+    j, x = _columns_and_values(rows, i)
+    w[j] += a * x.astype(np.float64)
+    if isinstance(rows, MixedRows):
+        _plain_add(rows.dense_part(), i, w[rows.columns - rows.width :], a)
+
+
+def _plain_squared(rows, i):
+    x = _columns_and_values(rows, i)[1].astype(np.float64)
+    total = inner(x, x)
+    if isinstance(rows, MixedRows):
+        start = i * rows.width
+        total += _block_sum(rows.block, start, rows.block, start, rows.width, False)
+    return total
+
+
 span = method("span")
 entry = method("entry")
-prefetch = method("prefetch")
+prefetch = method("prefetch", plain=lambda rows, order, t: None)
 sparse_part = method("sparse_part")
 dense_part = method("dense_part")
-row_sum = method("row_sum", _row_sum)
-row_add = method("row_add", _row_add)
-row_squared = method("row_squared", _row_squared)
+row_sum = method("row_sum", _row_sum, plain=_plain_sum)
+row_add = method("row_add", _row_add, plain=_plain_add)
+row_squared = method("row_squared", _row_squared, plain=_plain_squared)
 
 
-@njit(**INLINE)
+@inlined
 def dot(w, x):
     """Return the inner product of a weight vector and a row."""
     return row_sum(x.rows, x.i, w, False)
 
 
-@njit(**INLINE)
+@inlined
 def quadratic(s, x):
     """Return x' diag(s) x of a row."""
     return row_sum(x.rows, x.i, s, True)
 
 
-@njit(**INLINE)
+@inlined
 def add(w, a, x):
     """Add a x to w in place."""
     row_add(x.rows, x.i, w, a)
@@ -339,6 +342,14 @@ def with_column(rows: Rows, values: np.ndarray) -> Rows:
     dense: Any = matrix(rows.dense_part() if isinstance(rows, MixedRows) else rows)
     table = np.column_stack([dense, values])
     return mixed_rows(rows.sparse_part(), table) if isinstance(rows, MixedRows) else as_rows(table)
+
+
+def entries_per_row(rows: Rows) -> float:
+    """Return how many entries a row has in the mean."""
+    if isinstance(rows, DenseRows):
+        return rows.columns
+    sparse = (rows.indptr[-1] - rows.indptr[0]) / max(1, length(rows))
+    return sparse + rows.width if isinstance(rows, MixedRows) else sparse
 
 
 def length(rows: Rows) -> int:

@@ -9,12 +9,12 @@ from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike
 
-from .jit import METHOD, method
+from .jit import inlined, method, plain_form_of
 from .parameters import Values, checked
 from .query_rules import QUERY_RULES, paceable
+from .vectors import in_order
 
 RECENT_ROUNDS = 256  # latest rounds whose probabilities set the pace
 ROUNDS_PER_SETTING = 64  # between two settings of the pace; within the first and last 64 rounds it is set every round
@@ -87,7 +87,7 @@ teaches = method("teaches", default=lambda self, audit: True)
 spend = method("spend", default=lambda self, audit: None)
 
 
-@njit(**METHOD)
+@inlined
 def _reserved(plan, t):
     """Return two numbers: the labels that remain after enough are set aside for the minimum probability `floor`, and
     the labels among them that are planned for pushed items.
@@ -99,14 +99,14 @@ def _reserved(plan, t):
     return left - needed - SPARE_DEVIATIONS * sqrt(needed), PUSHES * PUSHED * needed
 
 
-@njit(**METHOD)
+@inlined
 def rule_labels(plan, t):
     """Return how many of the remaining labels the rule may spend."""
     beyond, pushed = _reserved(plan, t)
     return int(beyond - pushed)
 
 
-@njit(**METHOD)
+@inlined
 def _floored(plan, t, predicted):
     """Return the smallest probability of asking about an item.
 
@@ -122,14 +122,14 @@ def _floored(plan, t, predicted):
     return min(1.0, least)
 
 
-@njit(**METHOD)
+@inlined
 def _noted(plan, t, pi):
     """Record the rule's probability, or its square root if the plan is `squared`, as a recent one, and return it."""
     plan.recent[t % RECENT_ROUNDS] = pi = min(sqrt(pi) if plan.squared else pi, SURE)
     return pi
 
 
-@njit(**METHOD)
+@inlined
 def _eased(plan, pi, factor, rate):
     """Multiply the odds of pi, a probability or the square root of one, by `factor`. Return the new probability, which
     is at least FLOOR * rate.
@@ -145,7 +145,7 @@ def _eased(plan, pi, factor, rate):
     return FLOOR * rate + (1 - FLOOR * rate) * odds / (odds + 1 - pi)
 
 
-@njit(**METHOD)
+@inlined
 def _paced(plan, t, pi, left):
     """Return the rule's probability, raised or lowered so that the remaining labels would be spent at an even rate.
 
@@ -161,7 +161,7 @@ def _paced(plan, t, pi, left):
     return _eased(plan, pi, force[0], force[1])
 
 
-@njit(**METHOD)
+@inlined
 def new_rate(plan, t, left):
     """Return the rate, in labels per round, at which to spend `left` labels from round t on, or 0 if the rate is not
     set in this round."""
@@ -175,16 +175,27 @@ def new_rate(plan, t, left):
     return 0.0
 
 
-@njit(**METHOD)
+def _total_eased_in_turn(plan, recent, factor, rate):
+    total = 0.0
+    for k in range(recent.size):
+        total += _eased(plan, recent[k], factor, rate)
+    return total
+
+
+@plain_form_of(_total_eased_in_turn)
+def _total_eased(plan, recent, factor, rate):
+    """Return the sum of the recent probabilities after `_eased` changed them."""
+    return in_order(_eased(plan, recent, factor, rate))
+
+
+@inlined
 def factor_of(plan, recent, t, rate, mean):
     """Find by bisection the factor with which `_eased` changes the recent probabilities so that they have this mean."""
     n_recent = min(t + 1, RECENT_ROUNDS)
     low, high = 1 / EASIEST, EASIEST
     for _ in range(HALVINGS):
-        factor, total = sqrt(low * high), 0.0
-        for k in range(n_recent):
-            total += _eased(plan, recent[k], factor, rate)
-        if total < mean * n_recent:
+        factor = sqrt(low * high)
+        if _total_eased(plan, recent[:n_recent], factor, rate) < mean * n_recent:
             low = factor
         else:
             high = factor

@@ -1,7 +1,7 @@
 """Several settings of one learner and rule side by side, so that a row is read once for all of them.
 
 A stack has the named tuples of a single replay, with one more axis for the settings: arrays gain it as their last axis,
-and numbers become arrays. In compiled code `setting` takes one setting out of a stack, with arrays that are views.
+and numbers become arrays. `setting` takes one setting out of a stack, with arrays that are views.
 `dots` computes the margins of all settings, each summed in the order of a single replay, and so with the same bits.
 """
 
@@ -9,51 +9,17 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numba import njit, types
-from numba.extending import intrinsic
-from numba.np.arrayobj import populate_array
 
-from .jit import INLINE
+from .jit import inlined
 from .rows import entry, span
 
 
-def _type_of_setting(stack):
-    """Return the type of one setting of a stack: its named tuples, with views in place of its arrays."""
-    if isinstance(stack, types.BaseTuple):
-        return types.NamedTuple([_type_of_setting(part) for part in stack], stack.instance_class)
-    return stack.dtype if stack.ndim == 1 else types.Array(stack.dtype, 1, "A")
-
-
-def _take(context, builder, stack, result, value, s):
-    """Generate code that takes one setting out of a stack."""
-    if isinstance(stack, types.BaseTuple):
-        parts = [
-            _take(context, builder, part, kind, builder.extract_value(value, k), s)
-            for k, (part, kind) in enumerate(zip(stack, result))
-        ]
-        return context.make_tuple(builder, result, parts)
-    array = context.make_array(stack)(context, builder, value)
-    first = builder.gep(array.data, [s])
-    if stack.ndim == 1:
-        return builder.load(first)
-    view = context.make_array(result)(context, builder)
-    size, stride = (builder.extract_value(each, 0) for each in (array.shape, array.strides))
-    populate_array(view, first, [size], [stride], array.itemsize, None)
-    return view._getvalue()
-
-
-@intrinsic
-def setting(typing, stack, s):
+def setting(stack, s):
     """Return the named tuple of setting s; its arrays are views."""
-    result = _type_of_setting(stack)
-
-    def codegen(context, builder, signature, arguments):
-        return _take(context, builder, stack, result, *arguments)
-
-    return result(stack, types.intp), codegen
+    return type(stack)(*(setting(part, s) for part in stack)) if isinstance(stack, tuple) else stack[..., s]
 
 
-@njit(**INLINE)
+@inlined
 def dots(w, x, sums, out):
     """Write the inner products of a row with stacked weights to `out`, each summed as `rows.dot` does.
 

@@ -6,14 +6,13 @@ function of (seed, t), so a run can be resumed at any round, and every rule sees
 
 from collections.abc import Mapping, Sequence
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike
 
 from .draws import draw, draws
-from .jit import INLINE
+from .jit import entrance, inlined
 from .learners import (
     Learner,
     begin,
@@ -31,11 +30,22 @@ from .learners import (
 )
 from .metrics import empty
 from .query_rules import needs_variance, observe, probability
-from .rows import MeasuredRow, MixedRows, Row, Rows, add, entry, length, prefetch, read_only, span, squared
+from .rows import (
+    MeasuredRow,
+    MixedRows,
+    Row,
+    Rows,
+    add,
+    entries_per_row,
+    entry,
+    length,
+    prefetch,
+    read_only,
+    span,
+    squared,
+)
 from .spending import Plan, chances, is_open, spend, teaches
 from .stacks import dots, setting, stacked
-
-COMPILE: Any = {"_nrt": False, "cache": True, "no_cfunc_wrapper": True, "nogil": True, "error_model": "numpy"}
 
 
 class Objective(NamedTuple):
@@ -71,6 +81,9 @@ class Question(NamedTuple):
     predicted: int
 
 
+BLOCK = 500  # most rounds in one call for the next question
+# Seconds of plain Python (benchmarks/start.py prints them)
+ROUND_SECONDS, ENTRY_SECONDS, CELL_SECONDS = 1e-4, 2e-7, 2e-9
 MOST_COLUMNS = 2**17  # most columns of rows in a shared pass: a weight array of 32 settings takes 32 MB
 NOTHING = 0.0, 0.0, 0.0, 0.0, 0, 0  # the fields after t of the Question that is returned if nothing is asked
 KNOWN_LABEL = -128  # replaces the label of an item that is already known: its round passes without a prediction
@@ -105,7 +118,18 @@ def sample(items: np.ndarray, size: int, seed: int) -> np.ndarray:
     return items[np.argsort(draws(seed ^ 0x2545F4914F6D, items.size), kind="stable")[:size]]
 
 
-@njit(**INLINE)
+def plain_seconds(rows: Rows, learner: Learner | None, rounds: int) -> float:
+    """Estimate how long plain Python takes for some rounds."""
+    cells = sum(part.size for part in learner or () if isinstance(part, np.ndarray) and part.ndim == 2)
+    return rounds * (ROUND_SECONDS + ENTRY_SECONDS * entries_per_row(rows) + CELL_SECONDS * cells)
+
+
+def visited(learner: Learner) -> int:
+    """Return how many rows a learner learns at each answer."""
+    return 1 + int(getattr(learner, "visits", 0))
+
+
+@inlined
 def _rho(objective):
     """Return the weight of positives: `rho` or, if it is 0, (alpha_p T_n) / (alpha_n T_p), estimated by Laplace's rule
     (ACOG section 4.4.4)."""
@@ -114,7 +138,7 @@ def _rho(objective):
     return objective.ratio * (objective.seen[0] + 1) / (objective.seen[1] + 1)
 
 
-@njit(**INLINE)
+@entrance(lambda rows, y, order, learner, rule, objective, seed, t, stop, *_: plain_seconds(rows, learner, stop - t))
 def _until_query(rows, y, order, learner, rule, objective, seed, t, stop, asking, counts, every):
     """Run to the next question. If `every` is True, return the Question of round t whether it is asked or not."""
     rho, theta = _rho(objective), objective.theta
@@ -138,7 +162,7 @@ def _until_query(rows, y, order, learner, rule, objective, seed, t, stop, asking
     return Question(stop, *NOTHING)
 
 
-@njit(**INLINE)
+@entrance(lambda rows, y, order, learner, objective, t, stop, counts: plain_seconds(rows, learner, stop - t))
 def _predict(rows, y, order, learner, objective, t, stop, counts):
     """Run rounds t .. stop - 1 without asking, because the budget is spent, and count the predictions."""
     while t < stop:
@@ -151,7 +175,7 @@ def _predict(rows, y, order, learner, objective, t, stop, counts):
     return Question(stop, *NOTHING)
 
 
-@njit(**INLINE)
+@inlined
 def _remember(average, learner, x, t, everything):
     """Update the running sums up to round t, for the weights that the update of this round may change. everything:
     whether to do this for all weights, not only for the weights of the row's columns."""
@@ -166,7 +190,7 @@ def _remember(average, learner, x, t, everything):
             average.since[j] = t + 1
 
 
-@njit(**INLINE)
+@inlined
 def _learn(x, t, p, predicted, chance, learner, rule, objective, average, v, y, last):
     """Learn the label y of a row (0: nothing to learn) in round t, given the row's margin p, predicted class, variance
     v and chance of being asked. After the last label of the budget, replace the weights with their averages if
@@ -183,20 +207,27 @@ def _learn(x, t, p, predicted, chance, learner, rule, objective, average, v, y, 
             put(learner, j, average.total[j] / (t + 1))
 
 
-@njit(**COMPILE)
-def until_query(rows, y, order, learner, rule, objective, seed, t, stop, asking, counts):
+def until_query(
+    rows: Rows, y: np.ndarray, order: np.ndarray, learner: Learner, rule: NamedTuple, objective: Objective, seed: int,
+    t: int, stop: int, asking: Plan | bool, counts: np.ndarray,
+) -> Question:  # fmt: skip
     """Run rounds t .. stop - 1 until a label is asked for, and count every prediction. Return the Question, or, if
     nothing is asked, a Question with t = stop.
 
     y: label of each row: -1, 0 (unknown) or +1, or a class from 1; KNOWN_LABEL skips a round. asking: a spending plan,
     or whether to ask at all.
     """
-    if is_open(asking):
-        return _until_query(rows, y, order, learner, rule, objective, seed, t, stop, asking, counts, False)
-    return _predict(rows, y, order, learner, objective, t, stop, counts)
+    if not is_open(asking):
+        return _predict(rows, y, order, learner, objective, t, stop, counts)
+    while True:  # in blocks: a question is usually near, and machine code may be there at the next block
+        end = min(stop, t + BLOCK)
+        asked = _until_query(rows, y, order, learner, rule, objective, seed, t, end, asking, counts, False)
+        if asked.t < end or end == stop:
+            return asked
+        t = end
 
 
-@njit(**COMPILE)
+@entrance(lambda rows, y, order, learner, *rest: plain_seconds(rows, learner, rest[-1].shape[0]))
 def inspect_rounds(rows, y, order, learner, rule, objective, seed, t, asking, counts, inspected):
     """Run the rounds from t on without learning, one for each row of `inspected`, and count the predictions. Fill each
     row with (margin, probability of asking, draw, predicted class). asking: True, or the spending plan in its state
@@ -207,13 +238,13 @@ def inspect_rounds(rows, y, order, learner, rule, objective, seed, t, asking, co
         inspected[k, 2], inspected[k, 3] = q.draw, q.predicted
 
 
-@njit(**INLINE)
+@inlined
 def _teach(x, t, chance, learner, rule, objective, average, y, last):
     p, predicted = predict(learner, x, objective.theta)
     _learn(x, t, p, predicted, chance, learner, rule, objective, average, variance(learner, x), float(y), last)
 
 
-@njit(**COMPILE)
+@entrance(lambda rows, order, learner, *_: plain_seconds(rows, learner, visited(learner)))
 def learn(rows, order, learner, rule, objective, average, question, y, last):
     """Learn the answer y to a question (0: nothing to learn). last: whether this is the last label of the budget."""
     x = Row(rows, order[question.t])
@@ -231,20 +262,22 @@ def apply_prior(learner: Learner, prior: Mapping[int, float]) -> None:
     _apply_prior(learner, np.array([*prior], np.int64), np.array([*prior.values()], np.float64))
 
 
-@njit(**COMPILE)
+@entrance(lambda learner, columns, values: columns.size * ENTRY_SECONDS)
 def _apply_prior(learner, columns, values):
     for k in range(columns.size):
         begin(learner, columns[k], values[k])
 
 
-@njit(**COMPILE)
+@entrance(lambda rows, items, factors, total: plain_seconds(rows, None, items.size))
 def add_rows(rows, items, factors, total):
     """Add the rows `items`, each multiplied by its factor, to the vector `total`."""
     for k in range(items.size):
         add(total, factors[k], Row(rows, items[k]))
 
 
-@njit(**COMPILE)
+@entrance(
+    lambda rows, items, y, rounds, chances, learner, *_: plain_seconds(rows, learner, items.size * visited(learner))
+)
 def teach(rows, items, y, rounds, chances, learner, rule, objective, average, last):
     """Learn the labels y (0: nothing to learn) of the rows `items` in turn, regardless of the query rule.
 
@@ -257,7 +290,7 @@ def teach(rows, items, y, rounds, chances, learner, rule, objective, average, la
         _teach(Row(rows, items[k]), rounds[k], chances[k], learner, rule, objective, average, y[k], last and done)
 
 
-@njit(**COMPILE)
+@entrance(lambda rows, order, learner, theta, t, stop, *_: plain_seconds(rows, learner, stop - t))
 def predict_rounds(rows, order, learner, theta, t, stop, margins, predicted):
     """Write the margins and predicted classes of rounds t .. stop - 1, without learning."""
     while t < stop:
@@ -266,7 +299,7 @@ def predict_rounds(rows, order, learner, theta, t, stop, margins, predicted):
         t += 1
 
 
-@njit(**COMPILE)
+@entrance(lambda rows, learner, theta, out: plain_seconds(rows, learner, out.shape[0]))
 def scores(rows, learner, theta, out):
     """Write the margin of every row, or its score for each class, into `out` of shape (n, 1) or (n, K)."""
     for i in range(out.shape[0]):
@@ -275,7 +308,7 @@ def scores(rows, learner, theta, out):
             out[i, k] = score(learner, p, k)
 
 
-@njit(**COMPILE)
+@entrance(lambda rows, learner, rule, objective, t, out: plain_seconds(rows, learner, out.size))
 def probabilities(rows, learner, rule, objective, t, out):
     """Write the rule's probability of asking about each row, if the row came in round t, into `out` of shape (n,)."""
     rho, theta = _rho(objective), objective.theta
@@ -286,7 +319,7 @@ def probabilities(rows, learner, rule, objective, t, out):
         out[i] = probability(rule, learner, x, p, v, rho, theta, t + 1)
 
 
-@njit(**COMPILE)
+@entrance(lambda rows, y, order, learner, *_: plain_seconds(rows, learner, order.size))
 def _replay(rows, y, order, learner, rule, objective, average, seed, budget, planned, marks, log, decided, curve):
     spent, t = 0, 0
     for m in range(marks.size):
@@ -421,7 +454,7 @@ class Pass(NamedTuple):
     parts: Parts
 
 
-@njit(**COMPILE)
+@entrance(lambda rows, y, order, parts, seed, budget, spent, *_: plain_seconds(rows, None, order.size * spent.size))
 def _replay_settings(rows, y, order, parts, seed, budget, spent, sums, margins, variances, asked, counts):
     asking = budget > 0
     for t in range(order.size):

@@ -4,15 +4,13 @@ Randomized subspace iteration (Halko, Martinsson and Tropp 2011) that starts fro
 fixed order, without BLAS, LAPACK or fast-math.
 """
 
-from typing import Any
-
 import numpy as np
-from numba import njit
 
 from .draws import draws
-from .rows import DenseRows, Rows, entry, length, read_only, span
+from .jit import entrance, inlined
+from .rows import DenseRows, Rows, entries_per_row, entry, length, read_only, span
 
-COMPILE: Any = {"_nrt": False, "cache": True, "nogil": True, "error_model": "numpy"}
+ENTRY_SECONDS = 3e-7  # of plain Python, for one product
 SPARE = 20  # extra directions (oversampling), with which the last wanted ones converge sooner
 ITERATIONS = 6
 CHUNK_ROWS = 10_000  # rows that are overwritten at a time
@@ -21,7 +19,7 @@ EXACT = 2.0**-52  # off the diagonal, numbers below this share of the largest on
 SMALLEST = 1e-12  # smallest squared singular value that is kept, relative to the largest
 
 
-@njit(**COMPILE)
+@entrance(lambda rows, table, out: out.size * entries_per_row(rows) * ENTRY_SECONDS)
 def _multiply(rows, table, out):
     """Write the product of rows and a table to `out`."""
     for i in range(out.shape[0]):
@@ -33,7 +31,7 @@ def _multiply(rows, table, out):
                 out[i, k] += x_j * table[j, k]
 
 
-@njit(**COMPILE)
+@entrance(lambda rows, table, out: table.size * entries_per_row(rows) * ENTRY_SECONDS)
 def _multiply_transposed(rows, table, out):
     """Add the product of the transposed rows and a table to `out`."""
     for i in range(table.shape[0]):
@@ -43,7 +41,7 @@ def _multiply_transposed(rows, table, out):
                 out[j, k] += x_j * table[i, k]
 
 
-@njit(**COMPILE)
+@entrance(lambda matrix, vectors: 8 * len(matrix) ** 2 * len(matrix) * 3 * ENTRY_SECONDS)
 def _diagonalize(matrix, vectors):
     """Diagonalize a symmetric matrix by Jacobi rotations, and apply them to the rows of `vectors`."""
     size = matrix.shape[0]
@@ -66,7 +64,7 @@ def _diagonalize(matrix, vectors):
             break
 
 
-@njit(**COMPILE)
+@inlined
 def _rotate(table, p, q, cosine, sine):
     for k in range(table.shape[1]):
         a, b = table[p, k], table[q, k]

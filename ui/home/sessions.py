@@ -12,11 +12,9 @@ from oal_engine.store import RESTORABLE, Store
 
 from .. import page
 from ..page import annotator, counted, entry, remove_after_asking
-from ..warm_up import is_warm
 
 LABEL, REPLAY = "pages/1_Label.py", "pages/3_Replay.py"
 PREPARING = "Preparing the demo…"
-COMPILING = " The learners are being compiled, once on this machine."
 REMOVED = "the session {} with its {}"
 CAN_BE_RESTORED = f"It can be restored on this page for {RESTORABLE.days} days."
 
@@ -29,7 +27,7 @@ def start(session: int) -> None:
 
 def try_demo(store: Store, which: str, settings: dict[str, Any] | None = None) -> None:
     """Start a new session of a demo, with the demo's own settings unless `settings` are given, and open the session."""
-    with st.spinner(PREPARING if is_warm() else PREPARING + COMPILING):
+    with st.spinner(PREPARING):
         chosen = settings or demo.DEMOS[which].session
         session = create(store, demo.dataset(store, which), **chosen, owner=annotator())
     start(session)

@@ -22,11 +22,12 @@ from oal_engine.sessions.settings import SKIP, SessionError, Settings
 from oal_engine.sessions.state import Place
 from oal_engine.store import Row
 
+from ..background import compile_later
 from ..components.pulse import idle_seconds
 from ..page import check_may_answer, checked_role, counted, store, stored_settings
 from . import messages
 
-OPENING = "Opening the session. A learner new to this machine is compiled first."
+OPENING = "Opening the session…"
 JOINING = "Joining takes a few seconds the first time a second person opens this session."
 MORE_ITEMS = "New items will appear here automatically."
 OTHERS_ANSWER = "A question that stays unanswered for {:g} minutes comes to you."
@@ -41,6 +42,7 @@ STREAMLIT_KEYS = "cr"  # Streamlit listens to them wherever the focus is
 FIRST_WAIT_SECONDS = 1.0  # that a page waits for a view that has never been computed
 CACHE_TIMES, CACHE_SECONDS = 20, 2.0  # a view is cached for 20 times its computation time, at most 2 idle seconds
 SKIPPED_AHEAD = 6  # skipped items that the browser gets at a time
+COMPILED_AFTER = 10  # answers in this server: who gives as many will give more
 MOST_OPEN = 300  # sessions that stay open in this server; with more in use, each answer would reopen one
 
 BACKGROUND = ThreadPoolExecutor(1, "background")
@@ -102,6 +104,7 @@ class CardServer:
         self._running_views: dict[str, tuple[tuple, Future]] = {}
         self._cached_until: dict[str, float] = {}  # by name, on the clock of idle_seconds
         self._last_labeled: dict[str, int] = {}  # by annotator: the question they answered last, unless they skipped it
+        self._events = 0
         self._reopened: dict[str, int] = {}  # by annotator: a question whose answer is being replaced
 
     @property
@@ -134,6 +137,9 @@ class CardServer:
             check_may_answer(self.session.store, self.session.id)
             self._act(event, annotator)
             self._remember(event, annotator)
+            self._events += 1
+        if self._events == COMPILED_AFTER:
+            compile_later(self.session)
 
     def _act(self, event: messages.Event, annotator: str) -> None:
         session = self.session

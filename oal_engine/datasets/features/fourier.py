@@ -9,7 +9,6 @@ from functools import reduce
 from typing import TypedDict
 
 import numpy as np
-from numba import njit
 
 from ...kernel.draws import draws
 
@@ -18,6 +17,7 @@ SHARE = 0.7  # of the waves in the squared length of a row
 LENGTH = np.sqrt(SHARE / WAVES)  # of each wave
 NORMAL = 12  # uniform numbers: their sum minus 6 is almost normal, with standard deviation 1
 PAIRS = 10_001  # of rows; of an odd number of distances, one is the median
+CHUNK_ROWS = 10_000
 TERMS = 12  # of the series of cosine and sine: accurate to 1e-11 over half a turn
 COSINE = np.array([1 / (2 * k * (2 * k - 1)) for k in range(TERMS, 0, -1)])
 SINE = np.array([1 / (2 * k * (2 * k + 1)) for k in range(TERMS, 0, -1)])
@@ -41,7 +41,21 @@ def waves(fourier: Fourier, table: np.ndarray) -> np.ndarray:
     Each row has squared length SHARE. The features are not centered: their mean serves as an intercept for learners
     that have none.
     """
-    return _waves(table, _frequencies(fourier["seed"], fourier["bandwidth"], table.shape[1]))
+    frequencies = _frequencies(fourier["seed"], fourier["bandwidth"], table.shape[1])
+    result = np.empty((len(table), 2 * WAVES), np.float32)
+    for first in range(0, len(table), CHUNK_ROWS):
+        chunk = table[first : first + CHUNK_ROWS]
+        turns = np.zeros((len(chunk), WAVES))
+        for column, frequency in zip(chunk.T, frequencies):
+            turns += column[:, None] * frequency
+        angle = 2 * np.pi * (turns - np.floor(turns + 0.5))
+        square = angle * angle
+        cosine, sine = np.ones_like(square), np.ones_like(square)
+        for n in range(TERMS):
+            cosine = 1 - square * COSINE[n] * cosine
+            sine = 1 - square * SINE[n] * sine
+        result[first : first + CHUNK_ROWS] = np.hstack([LENGTH * cosine, LENGTH * angle * sine])
+    return result
 
 
 def _bandwidth(table: np.ndarray, seed: int) -> float:
@@ -59,22 +73,3 @@ def _frequencies(seed: int, bandwidth: float, columns: int) -> np.ndarray:
     """Draw the random frequency of each wave along each column, in turns per unit: shape (columns, WAVES)."""
     uniform = draws(seed, NORMAL * columns * WAVES).reshape(NORMAL, columns, WAVES)
     return (reduce(np.add, uniform) - NORMAL / 2) / (2 * np.pi * bandwidth)
-
-
-@njit(cache=True, nogil=True)
-def _waves(table: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
-    result, turns = np.empty((len(table), 2 * WAVES), np.float32), np.empty(WAVES)
-    for i in range(len(table)):
-        turns[:] = 0
-        for j in range(table.shape[1]):
-            for k in range(WAVES):
-                turns[k] += table[i, j] * frequencies[j, k]
-        for k in range(WAVES):
-            angle = 2 * np.pi * (turns[k] - np.floor(turns[k] + 0.5))
-            square = angle * angle
-            cosine = sine = 1.0
-            for n in range(TERMS):
-                cosine = 1 - square * COSINE[n] * cosine
-                sine = 1 - square * SINE[n] * sine
-            result[i, k], result[i, WAVES + k] = LENGTH * cosine, LENGTH * angle * sine
-    return result

@@ -390,17 +390,20 @@ class _TermCounter:
         cut = _cutter(self._settings)
         single, n_before = self._settings["ngrams"] == 1, len(self._parts)
         if single:
-            lists = compute.ascii_split_whitespace(pa.array(texts, pa.large_string()))
+            encoded = [text.encode() for text in texts]
+            ends = np.append(0, np.cumsum([*map(len, encoded)], dtype=np.int64))
+            buffers = pa.py_buffer(ends), pa.py_buffer(b"".join(encoded))  # pa.array would import pandas
+            lists = compute.ascii_split_whitespace(pa.LargeStringArray.from_buffers(len(texts), *buffers))
         else:
             lists = pa.array([_terms(text, self._settings) for text in texts], pa.large_list(pa.large_string()))
-        encoded = lists.values.dictionary_encode()
-        numbers = np.fromiter(map(self._parts.__getitem__, encoded.dictionary.to_pylist()), np.int32)
+        parts = lists.values.dictionary_encode()
+        numbers = np.fromiter(map(self._parts.__getitem__, parts.dictionary.to_pylist()), np.int32)
         for part in islice(self._parts, n_before, None):
             terms = cut(part) if single else [part]
             self._term_numbers.extend(map(self.terms.__getitem__, terms))
             self._sizes.append(len(terms))
         in_texts = _count_matrix(
-            numbers[encoded.indices.to_numpy()], np.diff(lists.offsets.to_numpy()), len(self._parts)
+            numbers[np.from_dlpack(parts.indices)], np.diff(np.from_dlpack(lists.offsets)), len(self._parts)
         )
         counts = in_texts @ _count_matrix(np.array(self._term_numbers), np.array(self._sizes), len(self.terms))
         counts.sum_duplicates()

@@ -6,9 +6,7 @@ of a C library's functions differ between machines, and a fit to hundreds of ans
 
 from math import sqrt
 
-from numba import njit
-
-from ..jit import INLINE
+from ..jit import inlined
 from .dual import n_answers
 from .first_order import SMALLEST
 
@@ -25,7 +23,7 @@ MOST = 3.0  # largest weight of a positive by F1
 RARE, COMMON = 0.10, 0.25  # shares of positives up to which the weight is 1, and from which it counts in full
 
 
-@njit(**INLINE)
+@inlined
 def exponential(x):
     """Return e^x for |x| up to 40, to ten digits."""
     x /= 2.0**HALVINGS
@@ -35,7 +33,7 @@ def exponential(x):
     return power
 
 
-@njit(**INLINE)
+@inlined
 def logarithm(x):
     """Return the natural logarithm of a number from 1e-9 to 1e9, to ten digits."""
     for _ in range(HALVINGS):
@@ -45,13 +43,13 @@ def logarithm(x):
     return 2.0 ** (HALVINGS + 1) * part * (1 + square * (1 / 3 + square / 5))
 
 
-@njit(**INLINE)
+@inlined
 def chance_of(logit):
     """Return the probability that has these log odds (the logistic function)."""
     return 1 / (1 + exponential(-min(max(logit, -40.0), 40.0)))
 
 
-@njit(**INLINE)
+@inlined
 def rank(self, place, size, margin):
     """Insert the answer stored at `place` into `ranked`, the places of all `size` stored answers by descending margin.
     If it replaced an older answer there, the place moves to its new rank. margin: the item's margin in its round."""
@@ -69,13 +67,13 @@ def rank(self, place, size, margin):
     self.ranked[k] = place
 
 
-@njit(**INLINE)
+@inlined
 def _weight(self, k):
     """Return how many items the answer at place k represents: 1 / its chance of being asked for, at most HEAVIEST."""
     return min(1 / self.chances[k], HEAVIEST)
 
 
-@njit(**INLINE)
+@inlined
 def _fit(self, place, size, unit, start):
     """Fit a logistic regression to the answers by Newton's method: log odds of a positive = slope * margin / unit +
     offset. Return the most probable slope (at least FLATTEST) and offset. place: place of the latest answer. start:
@@ -108,7 +106,7 @@ def _fit(self, place, size, unit, start):
     return max(slope, FLATTEST), offset
 
 
-@njit(**INLINE)
+@inlined
 def _by_f1(self, place, size, start):
     """Return the weight of a positive for the best attainable F1, or 0 if there are too few answers to estimate it."""
     n, positives = n_answers(self), self.answers[1]
@@ -135,7 +133,7 @@ def _by_f1(self, place, size, start):
     return 1 + (min(MOST, (2 - best) / best) - 1) * positives / (positives + 3) * common
 
 
-@njit(**INLINE)
+@inlined
 def positive_weight(self, place, size):
     """Return the weight of a positive: the weight of `_by_f1` or, if it is larger, a power of the ratio of negative to
     positive answers. place: place of the latest answer, for which `rank` must have been called."""

@@ -4,10 +4,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from ..draws import draw
-from ..jit import INLINE, always, method
+from ..jit import always, inlined, method
 from ..parameters import Parameter, from_parameters
 from ..rows import Row, add, dot, squared
 from .first_order import SMALLEST
@@ -50,13 +49,13 @@ def answers():
     return np.zeros(2, np.int64)
 
 
-@njit(**INLINE)
+@inlined
 def biased(w, x, bias):
     """Return w.x for a row x with the number `bias` appended, which belongs to the last weight."""
     return dot(w, x) + w[w.size - 1] * bias
 
 
-@njit(**INLINE)
+@inlined
 def n_answers(self):
     """Return the number of answers so far."""
     n = 0
@@ -65,7 +64,7 @@ def n_answers(self):
     return n
 
 
-@njit(**INLINE)
+@inlined
 def keep(self, x, y, kind):
     """Store an answer, in place of the oldest if `memory` answers are stored already, and count it for the class with
     index `kind`. Return its place among the stored answers, and how many of them are older."""
@@ -76,7 +75,7 @@ def keep(self, x, y, kind):
     return place, min(n, self.memory - 1)
 
 
-@njit(**INLINE)
+@inlined
 def revisited(self, place, earlier, k):
     """Draw an older answer to learn again after the answer at `place`, and return its place. k: number of the draw."""
     n = n_answers(self) - 1
@@ -90,7 +89,7 @@ def _cost(self, y):
 cost = method("cost", default=_cost)  # weight of a label: 1 for a negative, for a positive by the answers so far
 
 
-@njit(**INLINE)
+@inlined
 def visit(self, w, rows, k):
     """Take a step of dual coordinate descent: update w, and set alpha of the answer at place k so that its loss r - y
     w.x becomes zero (r: weight of the answer), but within 0 .. C r."""

@@ -8,6 +8,7 @@ import numpy as np
 from ..jit import always
 from ..parameters import TENS, Parameter
 from ..rows import add, squared
+from ..vectors import inner, scale
 
 SMALLEST = 1e-300  # a squared norm below this is a zero row: l / xx would overflow
 
@@ -47,15 +48,12 @@ class ROMMA(NamedTuple):
         xx = squared(x)
         if (p >= theta) == (y > 0) or xx <= SMALLEST:
             return
-        ww = 0.0
-        for j in range(self.w.size):
-            ww += self.w[j] * self.w[j]
+        ww = inner(self.w, self.w)
         rest = xx * ww - p * p
         c, d = 0.0, y / xx  # at the first mistake, and if x is parallel to w: no w meets both conditions
         if rest > 1e-12 * xx * ww:
             c, d = (xx * ww - y * p) / rest, ww / rest * (y - p)
-        for j in range(self.w.size):
-            self.w[j] *= c
+        scale(self.w, c)
         add(self.w, d, x)
 
 

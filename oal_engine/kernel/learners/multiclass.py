@@ -10,9 +10,8 @@ from math import inf, sqrt
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from ..jit import INLINE, always, method, never
+from ..jit import always, inlined, method, never
 from ..parameters import Parameter, from_parameters
 from ..rows import Row, entry, span, squared
 from . import dual
@@ -39,7 +38,7 @@ def per_class(classes):
     return np.zeros(classes)
 
 
-@njit(**INLINE)
+@inlined
 def highest(scores, but):
     """Return the index of the highest score (in a tie the first), ignoring the index `but` (-1: ignore none)."""
     best = int(but == 0)
@@ -52,7 +51,7 @@ def highest(scores, but):
 bias_score = method("bias_score", default=lambda self, k: 0.0)  # contribution of the bias to the score of class k
 
 
-@njit(**INLINE)
+@inlined
 def _score_all(self, x):
     """Compute the score of each class for a row, in `scores`."""
     scores = self.scores
@@ -97,7 +96,7 @@ def multiclass(kind):
     return kind
 
 
-@njit(**INLINE)
+@inlined
 def _rivals(scores, y):
     """Return the index of class y, the index of the wrong class with the highest score, and the loss before its
     negative values are set to 0."""
@@ -106,7 +105,7 @@ def _rivals(scores, y):
     return right, wrong, 1 - (scores[right] - scores[wrong])
 
 
-@njit(**INLINE)
+@inlined
 def _move(w, right, wrong, step, x):
     """Add step * x to the weights of the class `right`, and subtract it from the weights of the class `wrong`."""
     for n in span(x.rows, x.i):
@@ -256,7 +255,7 @@ def answers(classes):
     return np.zeros(classes, np.int64)
 
 
-@njit(**INLINE)
+@inlined
 def _cost(self, right):
     """Return the weight of an answer of the class with index `right`: (answers of the most frequent class + 1) /
     (answers of this class + 1), to the power `exponent`."""
@@ -266,7 +265,7 @@ def _cost(self, right):
     return ((most + 1) / (self.answers[right] + 1)) ** self.exponent
 
 
-@njit(**INLINE)
+@inlined
 def _level(sizes, but, base, slope):
     """Solve base - slope t + sum_k max(sizes[k] - t, 0) = 0 for the level t, with k != `but`.
 
@@ -284,7 +283,7 @@ def _level(sizes, but, base, slope):
         level, held = total / (slope + count), count
 
 
-@njit(**INLINE)
+@inlined
 def _visit(self, rows, place):
     """Optimize the alphas (dual variables) of the answer stored at `place`, and update w. The loss becomes zero for
     every wrong class, as far as the upper bound C r on the sum of the alphas allows (r: weight of the answer)."""

@@ -1,15 +1,14 @@
 """A pool of two learners that learn every answer and predict together, weighted by past accuracy."""
 
 from dataclasses import replace
-from math import exp
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from ..jit import INLINE, always
+from ..jit import always, inlined
 from ..parameters import Parameter, counter, from_parameters
 from ..rows import Row, entry, span
+from ..vectors import add_multiple, divide, exp
 from . import attainable, dual
 from .dual import BIAS, EXPONENT, MEMORY, REVISITED, C, answered, answers, biased, cost, numbers, visit, with_bias
 from .first_order import SMALLEST
@@ -39,7 +38,7 @@ def records():
     return np.zeros((MEMBERS, SHARE + 1))
 
 
-@njit(**INLINE)
+@inlined
 def _judge(self, x, y):
     """Discount each member's record, and add the member's prediction for a row that just got the label y."""
     for m in range(MEMBERS):
@@ -54,13 +53,13 @@ def _judge(self, x, y):
             record[MISS] += 1
 
 
-@njit(**INLINE)
+@inlined
 def _f1(record):
     hits = 2 * record[HIT]
     return hits / (hits + record[ALARM] + record[MISS]) if hits > 0 else 0.0
 
 
-@njit(**INLINE)
+@inlined
 def _step(self, w, rows, k):
     """Make a step of ACOG-II with a diagonal covariance, eta = gamma = 1, on the answer stored at place k."""
     x, y, last = Row(rows, self.items[k]), self.labels[k], w.size - 1
@@ -74,7 +73,7 @@ def _step(self, w, rows, k):
         w[last] += step * self.s[last] * self.bias
 
 
-@njit(**INLINE)
+@inlined
 def _combine(self):
     """Set w to the mean of the members' weight vectors, each weighted by exp(F1 / temperature) / mean |margin|. With
     few positives the F1 counts less."""
@@ -89,13 +88,11 @@ def _combine(self):
             share *= record[SEEN] / record[SIZE]
         record[SHARE] = share
         total += share
-        for j in range(self.w.size):
-            self.w[j] += share * own[j]
-    for j in range(self.w.size):
-        self.w[j] /= total
+        add_multiple(self.w, share, own)
+    divide(self.w, total)
 
 
-@njit(**INLINE)
+@inlined
 def _learn(self, rows, place, earlier):
     """Let both members learn the new answer, stored at `place`, and some earlier answers again; then combine both."""
     for k in range(-1, self.visits if earlier else 0):

@@ -8,11 +8,11 @@ from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from ..jit import INLINE, always
+from ..jit import always, inlined
 from ..parameters import TENS, Parameter, from_parameters
 from ..rows import add, dot, entry, quadratic, span
+from ..vectors import add_multiple, inner
 from .first_order import ETA, SMALLEST
 
 GAMMA = Parameter(1.0, above=0, help="Regularization: large values keep the covariance wide for longer.")
@@ -46,33 +46,22 @@ def squares(features, a):
     return np.full(features, a)
 
 
-@njit(**INLINE)
-def inner(w, u):
-    """Return the inner product of two vectors."""
-    total = 0.0
-    for i in range(u.size):
-        total += w[i] * u[i]
-    return total
-
-
-@njit(**INLINE)
+@inlined
 def multiply(Sigma, x, out):
     """Write Sigma x to `out`. Sigma is symmetric, so its rows serve as columns."""
     out[:] = 0
     for k in span(x.rows, x.i):
         j, x_j = entry(x.rows, x.i, k)
-        for i in range(out.size):
-            out[i] += x_j * Sigma[j, i]
+        add_multiple(out, x_j, Sigma[j])
 
 
-@njit(**INLINE)
+@inlined
 def shrink(Sigma, b, u):
     """Subtract b u u' from Sigma."""
     for i in range(u.size):
         b_i = b * u[i]
         if b_i != 0:
-            for j in range(u.size):
-                Sigma[i, j] -= b_i * u[j]
+            add_multiple(Sigma[i], -b_i, u)
 
 
 def acog_gain(self, v):
@@ -80,17 +69,16 @@ def acog_gain(self, v):
     return self.eta / 2 / (1 / max(v, SMALLEST) + 1 / self.gamma)
 
 
-@njit(**INLINE)
+@inlined
 def _step(self, step, v):
     """Make one ACOG step: update Sigma, then move w along Sigma_new x = Sigma x gamma / (gamma + v), or, if the lag is
     1, along Sigma x."""
     shrink(self.Sigma, 1 / (self.gamma + v), self.u)
     step *= self.lag + (1 - self.lag) * (self.gamma / (self.gamma + v))
-    for i in range(self.u.size):
-        self.w[i] += step * self.u[i]
+    add_multiple(self.w, step, self.u)
 
 
-@njit(**INLINE)
+@inlined
 def _diagonal_step(self, step, x):
     """Make one ACOG step per coordinate: the denominator is gamma + s_i x_i^2 instead of gamma + x' Sigma x."""
     for k in span(x.rows, x.i):
@@ -190,8 +178,7 @@ class AROW(NamedTuple):
         loss = 1 - y * p
         if loss > 0:
             b = 1 / (v + self.r)
-            for i in range(self.u.size):
-                self.w[i] += loss * b * y * self.u[i]
+            add_multiple(self.w, loss * b * y, self.u)
             shrink(self.Sigma, b, self.u)
 
 
@@ -211,7 +198,7 @@ class Confident(NamedTuple):
         return 0.5 / (1 / max(v, SMALLEST) + 1)
 
 
-@njit(**INLINE)
+@inlined
 def _confident_step(self, x, y, M, v):
     """Make the step of CW's variance form: w += step y s x, 1/s += 2 step phi x^2. M is the signed margin y p."""
     phi = self.phi[0]
@@ -242,7 +229,8 @@ class CWExact(Confident):
         if phi * deviation > y * p and v > SMALLEST:
             ratio, psi, zeta = max(y * p / deviation, LEAST), 1 + phi * phi / 2, 1 + phi * phi
             # alpha in units of 1 / sqrt(v), and the change of 1/s along x in units of 1 / v
-            step = max(0.0, (-ratio * psi + sqrt(ratio * ratio * phi**4 / 4 + phi * phi * zeta)) / zeta)
+            fourth = phi * phi * (phi * phi)  # not **4, which plain Python rounds in another way
+            step = max(0.0, (-ratio * psi + sqrt(ratio * ratio * fourth / 4 + phi * phi * zeta)) / zeta)
             change = step * phi * (step * phi + sqrt(step * step * phi * phi + 4)) / 2
             for k in span(x.rows, x.i):
                 j, x_j = entry(x.rows, x.i, k)

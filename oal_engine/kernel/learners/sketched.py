@@ -10,12 +10,12 @@ O(m^2 + m s), on average. L is then the mean over the rows that the sketch learn
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from ..draws import draws
-from ..jit import INLINE, always
+from ..jit import always, inlined
 from ..parameters import Parameter, counter, from_parameters
 from ..rows import add, dot, entry, span, squared
+from ..vectors import add_multiple, divide, inner
 from .first_order import ETA
 from .second_order import GAMMA, acog_gain
 
@@ -47,24 +47,16 @@ def identity(features, m):
     return np.eye(min(m, features))
 
 
-@njit(cache=True, error_model="numpy")
+@inlined
 def orthonormalize(V):
     """Apply Gram-Schmidt to the rows of V, in place."""
     for i in range(V.shape[0]):
         for k in range(i):
-            along = 0.0
-            for j in range(V.shape[1]):
-                along += V[i, j] * V[k, j]
-            for j in range(V.shape[1]):
-                V[i, j] -= along * V[k, j]
-        length = 0.0
-        for j in range(V.shape[1]):
-            length += V[i, j] * V[i, j]
-        for j in range(V.shape[1]):
-            V[i, j] /= np.sqrt(length)
+            add_multiple(V[i], -inner(V[i], V[k]), V[k])
+        divide(V[i], np.sqrt(inner(V[i], V[i])))
 
 
-@njit(**INLINE)
+@inlined
 def _multiply(V, x, out):
     """Write V x to `out`."""
     for i in range(out.size):
@@ -75,7 +67,7 @@ def _multiply(V, x, out):
             out[i] += V[i, j] * x_j
 
 
-@njit(**INLINE)
+@inlined
 def _rest(self, x):
     """Return the variance x' (I - V' D V) x. `z` must hold V x."""
     total = squared(x)
@@ -85,7 +77,7 @@ def _rest(self, x):
     return total
 
 
-@njit(**INLINE)
+@inlined
 def _count(self):
     """Count a queried row. If the sketch learns it, as its n-th row, set L = (1 - 1/n) L + (1/n) (V x)^2 / gamma, where
     `z` holds V x, and return 1/n; else return 0."""
@@ -98,7 +90,7 @@ def _count(self):
     return rate
 
 
-@njit(**INLINE)
+@inlined
 def _learn(self, x, step):
     """Apply Oja's rule to x, then add step Sigma x to w."""
     if squared(x) > LARGEST:
@@ -117,8 +109,7 @@ def _learn(self, x, step):
     for i in range(self.z.size):
         weight = self.t[0] * self.L[i]
         along = step * weight / (1 + weight) * self.z[i]
-        for j in range(self.w.size):
-            self.w[j] -= along * self.V[i, j]
+        add_multiple(self.w, -along, self.V[i])
 
 
 class Sketch(NamedTuple):
@@ -159,7 +150,7 @@ class SACOGII(Sketch):
         _learn(self, x, self.eta * rho * y if 1 - y * p > 0 else 0.0)
 
 
-@njit(**INLINE)
+@inlined
 def _weight(self, j):
     total = self.w[j]
     for i in range(self.b.size):
@@ -167,7 +158,7 @@ def _weight(self, j):
     return total
 
 
-@njit(**INLINE)
+@inlined
 def _small(F, c, out):
     """Write F c to `out`."""
     for i in range(out.size):
@@ -176,7 +167,7 @@ def _small(F, c, out):
             out[i] += F[i, k] * c[k]
 
 
-@njit(**INLINE)
+@inlined
 def _along(K, f, size, out):
     """Write K f to `out`; only the first `size` entries of f are nonzero. K is symmetric, so its rows serve as
     columns."""
@@ -187,7 +178,7 @@ def _along(K, f, size, out):
             out[j] += f[k] * K[k, j]
 
 
-@njit(**INLINE)
+@inlined
 def _orthonormalize_in(F, K, Kf):
     """Apply Gram-Schmidt to the rows of the lower triangular F, in place, with the inner product a' K b. Kf is scratch
     memory."""
@@ -209,7 +200,7 @@ def _orthonormalize_in(F, K, Kf):
                 F[i, j] -= along * F[k, j]
 
 
-@njit(**INLINE)
+@inlined
 def _restart(self):
     """Set w += U' b, b = 0, U = F U (orthonormalized), and F = K = I. This costs O(m^2 d), and is rare."""
     for j in range(self.w.size):
@@ -227,7 +218,7 @@ def _restart(self):
         self.F[i, i] = self.K[i, i] = 1
 
 
-@njit(**INLINE)
+@inlined
 def _sparse_learn(self, x, step):
     """Learn like `_learn`, but with V stored as F U, and the weights as w0 + U' b. The step of `_turn` changes only the
     columns of U in which x is nonzero."""
@@ -248,7 +239,7 @@ def _sparse_learn(self, x, step):
             self.b[k] -= along * self.F[i, k]
 
 
-@njit(**INLINE)
+@inlined
 def _turn(self, x, step, rate):
     """Set U += d x' and w0 += (step - d'b) x for d = rate U x, and recompute F. `c` must hold U x before the step, and
     holds it for the new U afterwards."""

@@ -9,10 +9,9 @@ four settings), and 0.88 times with isotonic regression, which needs more labels
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ldexp, log
+from math import log
 
 import numpy as np
-from numba import njit
 
 FEWEST = 20  # hits, and other answers: with fewer of either, the probability is missing
 STEPS, HALVINGS = 100, 50  # limits of Newton's method: about seven steps suffice, and none of them is halved
@@ -90,16 +89,13 @@ def _line(x: np.ndarray, w: np.ndarray, targets: np.ndarray) -> tuple[float, flo
     return float(line[0]), float(line[1])
 
 
-@njit(cache=True, nogil=True)
 def _logistic(numbers: np.ndarray) -> np.ndarray:
     """Compute the logistic function 1 / (1 + exp(-z)) of each number z, with the same bits on every machine: in a fixed
     order, and without the math library of the machine, which may round differently."""
-    values = np.empty(numbers.size)
-    for i in range(numbers.size):
-        doublings = np.floor(0.5 - numbers[i] / LN_2)
-        rest = -numbers[i] - doublings * LN_2
-        power = 1.0
-        for n in range(TERMS, 0, -1):
-            power = 1 + rest / n * power
-        values[i] = 1 / (1 + ldexp(power, int(doublings)))
-    return values
+    doublings = np.floor(0.5 - numbers / LN_2)
+    rest = -numbers - doublings * LN_2
+    power = np.ones(numbers.size)
+    for n in range(TERMS, 0, -1):
+        power = 1 + rest / n * power
+    with np.errstate(over="ignore"):
+        return 1 / (1 + np.ldexp(power, doublings.astype(int)))

@@ -1,16 +1,11 @@
-"""Uncompiled, every pair of learner and rule gives the results of the plain implementation (naive.py), and every
-published name runs.
-
-test_stream.py runs this with NUMBA_DISABLE_JIT: as plain Python it takes seconds, while compiling every pair would take
-minutes.
-"""
+"""In plain Python, every pair of a learner and a rule gives the results of the naive implementation (naive.py), and every
+published name runs."""
 
 import numpy as np
 import pytest
-from numba import config
 from scipy.sparse import csr_array
 
-from oal_engine.kernel import query_rules, rows, spending, stream
+from oal_engine.kernel import jit, query_rules, spending
 from oal_engine.kernel.algorithms import ALGORITHMS, declared, strategy
 from oal_engine.kernel.learners import LEARNERS
 from oal_engine.kernel.parameters import parameters
@@ -26,25 +21,15 @@ from tests.harness.promises import (
     settings_that_share_a_pass_have_the_bits_of_replays_of_each,
 )
 
-assert config.DISABLE_JIT
-# Replaces processor instructions by plain Python.
-rows.prefetch_line = lambda array, index: None
-rows.lane_sum = lambda w, first, x, start, count, squares: sum(
-    w[first + k] * float(x[start + k]) ** (1 + squares) for k in range(count)
-)
-
-
-def taken(stack, place):
-    """Return the setting at index `place` of stacked settings: the same nested tuples, with each array reduced to this
-    index of its last axis."""
-    return type(stack)(*(taken(part, place) for part in stack)) if isinstance(stack, tuple) else stack[..., place]
-
-
-stream.setting = taken
-
 PAIRS = [(learner, rule) for rule in QUERY_RULES for learner in query_rules.partners(rule)]
 FITTING = [(learner, rule) for rule in QUERY_RULES for learner in fitting(rule)]
 EVERY = [*dict.fromkeys([*FITTING, *((name, "symmetric") for name in LEARNERS)])]  # each learner and each rule
+
+
+@pytest.fixture(autouse=True, scope="module")
+def plain():
+    with jit.form(jit.PLAIN):
+        yield
 
 
 def away_from_defaults(kind):

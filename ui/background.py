@@ -1,0 +1,43 @@
+"""What the server does in the background: backups, and machine code for the sessions in which people label."""
+
+import gc
+import os
+import sys
+import threading
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+
+from streamlit import App
+
+from oal_engine.kernel import jit
+from oal_engine.places import database_path
+from oal_engine.sessions.backups import keep_backups
+from oal_engine.sessions.compiling import compile_in_child
+from oal_engine.sessions.session import Session
+
+HAND_OVER_SECONDS = 0.0005  # switch interval of the interpreter; an answer passes between threads several times
+YOUNG_OBJECTS = 10_000  # new objects per garbage collection; Python's 700 stop a busy server every 20 s for a full one
+
+COMPILER = ThreadPoolExecutor(1, "compiler")  # one child at a time
+
+
+@asynccontextmanager
+async def lifespan(app: App) -> AsyncIterator[None]:
+    """Run the background work of the app: backups unless OAL_BACKUPS is 0."""
+    sys.setswitchinterval(HAND_OVER_SECONDS)
+    gc.set_threshold(YOUNG_OBJECTS)
+    gc.freeze()  # what is loaded by now stays loaded
+    stopped = threading.Event()
+    if jit.any_on_disk():
+        COMPILER.submit(jit.machine_code)  # so that no page waits for it
+    if os.environ.get("OAL_BACKUPS") != "0":
+        threading.Thread(target=keep_backups, args=(database_path(), stopped), daemon=True).start()
+    yield
+    stopped.set()
+    COMPILER.shutdown(wait=False, cancel_futures=True)
+
+
+def compile_later(session: Session) -> None:
+    """Compile, in the background, what an open session runs."""
+    COMPILER.submit(compile_in_child, session.store.path, session.id)
