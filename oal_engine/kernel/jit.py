@@ -30,8 +30,8 @@ _seen_on_disk: dict[tuple[str, Any], bool] = {}  # whether machine code was in t
 
 
 @contextmanager
-def form(wanted: str) -> Iterator[None]:
-    """Run the functions of the kernel in one form only, PLAIN or MACHINE, in this thread."""
+def form(wanted: str | None) -> Iterator[None]:
+    """Run the functions of the kernel in one form only, PLAIN or MACHINE, in this thread; None: each call chooses."""
     token = _form.set(wanted)
     try:
         yield

@@ -27,7 +27,8 @@ def let_call(function: Callable[..., Any], resolve: Callable[..., Any]) -> None:
 
 
 @cache
-def _dispatcher_of(function: Callable[..., Any]) -> Any:
+def dispatcher_of(function: Callable[..., Any]) -> Any:
+    """Return numba's dispatcher of a function, whose machine code is kept in the cache on disk."""
     return njit(cache=True, no_cfunc_wrapper=True, **COMMON)(function)
 
 
@@ -35,7 +36,7 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function of the kernel as machine code, which is loaded or compiled at its first call."""
 
     def call(*arguments: Any) -> Any:
-        result = _dispatcher_of(function)(*arguments)
+        result = dispatcher_of(function)(*arguments)
         _loaded.add((function, _dispatcher.compute_fingerprint(arguments)))
         return result
 
@@ -54,7 +55,7 @@ def types_of(arguments: tuple[Any, ...]) -> tuple[types.Type, ...]:
 
 def is_on_disk(function: Callable[..., Any], signature: tuple[types.Type, ...]) -> bool:
     """Return whether the machine code of a function for arguments of these types is in the cache on disk."""
-    dispatcher = _dispatcher_of(function)
+    dispatcher = dispatcher_of(function)
     files = dispatcher._cache
     return files._index_key(signature, dispatcher.targetctx.codegen()) in files._cache_file._load_index()
 

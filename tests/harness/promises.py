@@ -10,13 +10,13 @@ from contextlib import contextmanager
 from functools import cache
 from hashlib import sha256
 from multiprocessing import get_context
+from unittest.mock import patch
 
 import numpy as np
 from numba import njit
-from numba.core.caching import NullCache
 from scipy.sparse import csr_array
 
-from oal_engine.kernel import learners, metrics, query_rules, rows, spending, stream
+from oal_engine.kernel import jit, learners, metrics, query_rules, rows, spending, stream
 from oal_engine.kernel.learners import LEARNERS, is_multiclass
 from oal_engine.kernel.parameters import parameters
 from oal_engine.kernel.query_rules import QUERY_RULES
@@ -213,16 +213,11 @@ def _digest_of(learner, rule, *kinds):
 @contextmanager
 def compiled_afresh(*kinds):
     """Disable the disk cache of machine code for classes outside the engine, because no other process could load it."""
-    kernels = [kernel for kernel in vars(stream).values() if hasattr(kernel, "_cache")]
-    caches = [kernel._cache for kernel in kernels]
-    if any(kind.__module__.partition(".")[0] != "oal_engine" for kind in kinds):
-        for kernel in kernels:
-            kernel._cache = NullCache()
-    try:
+    code = jit.machine_code()
+    afresh = cache(lambda function: njit(no_cfunc_wrapper=True, **code.COMMON)(function))
+    is_own = all(kind.__module__.partition(".")[0] == "oal_engine" for kind in kinds)
+    with patch.object(code, "dispatcher_of", code.dispatcher_of if is_own else afresh):
         yield
-    finally:
-        for kernel, kept in zip(kernels, caches):
-            kernel._cache = kept
 
 
 def replay(chosen, rho=2.0):
@@ -402,12 +397,10 @@ def fitting(rule):
     return list({is_multiclass(name): name for name in reversed(query_rules.partners(rule))}.values())
 
 
-@njit
-def _probabilities(rule, learner, table, i, margins, v, rho, theta, t):
-    probabilities = np.empty_like(margins)
+@jit.entrance(lambda *_: 0.0)
+def _probabilities(rule, learner, table, i, margins, v, rho, theta, t, out):
     for k in range(margins.size):
-        probabilities[k] = query_rules.probability(rule, learner, rows.Row(table, i), margins[k], v, rho, theta, t)
-    return probabilities
+        out[k] = query_rules.probability(rule, learner, rows.Row(table, i), margins[k], v, rho, theta, t)
 
 
 def chances(learner, rule):
@@ -421,9 +414,8 @@ def chances(learner, rule):
         for i, v in ((0, 1.0), (0, 1e3), (1, 1e-18), (2, 1e308), (2, np.inf), (2, np.nan), (3, 0.0)):
             for rho, theta, t in ((1.0, 0.0, 1), (50.0, 0.05, 10**6)):
                 for sign in signs:
-                    probabilities.append(
-                        _probabilities(asks, one, table, i, sign * np.array(MARGINS), v, rho, theta, t)
-                    )
+                    probabilities.append(np.empty(len(MARGINS)))
+                    _probabilities(asks, one, table, i, sign * np.array(MARGINS), v, rho, theta, t, probabilities[-1])
     return np.array(probabilities).reshape(-1, len(signs), len(MARGINS))
 
 

@@ -151,7 +151,7 @@ def test_no_path_of_a_machine():
     assert [] == lines
 
 
-HEAVY = ("sklearn", "pandas", "pyarrow", "streamlit", "plotly", "matplotlib", "dask", "distributed")
+HEAVY = ("numba", "sklearn", "pandas", "pyarrow", "streamlit", "plotly", "matplotlib", "dask", "distributed")
 IMPORT = f"""
 import sys
 sys.modules.update(dict.fromkeys({HEAVY!r}))
@@ -167,9 +167,11 @@ def test_the_command_line_starts_without_heavy_modules():
 
 
 REPLAY = """
-from oal_engine.kernel import learners, query_rules, rows, stream
+from oal_engine.kernel import jit, learners, query_rules, rows, stream
 parts = learners.build("perceptron", 3), query_rules.build("all", "perceptron"), stream.objective(theta=1)
-print(stream.replay(rows.as_rows([[1, 0, 0], [0, 1, 0], [0, 0, 1]]), [1, 1, -1], [0, 1, 2], *parts).learner.w.tolist())
+table = rows.as_rows([[1, 0, 0], [0, 1, 0], [0, 0, 1]])
+with jit.form(jit.MACHINE):
+    print(stream.replay(table, [1, 1, -1], [0, 1, 2], *parts).learner.w.tolist())
 """
 
 

@@ -20,7 +20,9 @@ for question in session:
 """
 WEIGHTS = """
 from oal_engine import OnlineActiveClassifier
-print(OnlineActiveClassifier("halving + all", step=1).fit([[1.0], [2.0]], [1, 0]).coef_.tolist())
+from oal_engine.kernel import jit
+with jit.form(jit.MACHINE):
+    print(OnlineActiveClassifier("halving + all", step=1).fit([[1.0], [2.0]], [1, 0]).coef_.tolist())
 """
 
 

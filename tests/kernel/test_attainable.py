@@ -4,9 +4,8 @@ from math import exp, log
 
 import numpy as np
 import pytest
-from numba import njit
 
-from oal_engine.kernel import learners
+from oal_engine.kernel import jit, learners
 from oal_engine.kernel.learners import attainable, dual
 from oal_engine.kernel.rows import Row, as_rows
 from tests.harness import naive
@@ -14,7 +13,7 @@ from tests.harness import naive
 ONE_ROW = as_rows(np.ones((1, 1)))
 
 
-@njit
+@jit.entrance(lambda *_: 0.0)
 def _answer(learner, rows, margin, chance, y):
     learners.note_chance(learner, chance)
     place, earlier = dual.keep(learner, Row(rows, 0), y, int(y > 0))
@@ -22,7 +21,6 @@ def _answer(learner, rows, margin, chance, y):
     return attainable.positive_weight(learner, place, earlier + 1)
 
 
-@njit
 def _powers(numbers):
     return [(attainable.exponential(x), attainable.logarithm(attainable.exponential(x))) for x in numbers]
 

@@ -2,7 +2,7 @@
 
 from numba.core.caching import IndexDataCacheFile
 
-import oal_engine.kernel.jit  # noqa: F401  # importing it changes how numba saves
+import oal_engine.kernel.machine_code  # noqa: F401  # importing it changes how numba saves
 
 
 def test_processes_that_compile_at_once_keep_their_code_apart(tmp_path):

@@ -1,5 +1,5 @@
-"""In plain Python, every pair of a learner and a rule gives the results of the naive implementation (naive.py), and every
-published name runs."""
+"""In plain Python, every pair of a learner and a rule gives the results of the naive implementation (naive.py), and
+every published name runs."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ FITTING = [(learner, rule) for rule in QUERY_RULES for learner in fitting(rule)]
 EVERY = [*dict.fromkeys([*FITTING, *((name, "symmetric") for name in LEARNERS)])]  # each learner and each rule
 
 
-@pytest.fixture(autouse=True, scope="module")
+@pytest.fixture(autouse=True)
 def plain():
     with jit.form(jit.PLAIN):
         yield
@@ -38,7 +38,9 @@ def away_from_defaults(kind):
 
 @pytest.mark.parametrize(
     ("matrix", "learner", "rule"),
-    [(csr_array, *pair) for pair in PAIRS] + [(rows, *pair) for rows in (np.asarray, mixed) for pair in EVERY],
+    [pytest.param(csr_array, *pair, marks=pytest.mark.slow) for pair in PAIRS]
+    + [pytest.param(np.asarray, *pair, marks=pytest.mark.slow) for pair in EVERY]
+    + [(mixed, *pair) for pair in EVERY],
 )
 def test_every_pair_equals_its_dense_twin(matrix, learner, rule):
     """On sparse rows, every learner with every rule asks in the same rounds and learns the same weights as the plain
@@ -49,20 +51,24 @@ def test_every_pair_equals_its_dense_twin(matrix, learner, rule):
     assert_twins(X, y, order, learner, rule, matrix=matrix, rho=4.0, theta=0.05, budget=40, seed=3, averaged=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("learner", "rule"), EVERY)
 def test_steps_give_the_bits_of_a_replay(learner, rule):
     """A run that stops at every question, and saves and loads its state, equals a replay to the bit."""
     a_run_stopped_saved_and_loaded_at_every_question_gives_the_same_bits(learner, rule)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("matrix", "learner", "rule"), [(csr_array, *pair) for pair in PAIRS] + [(np.asarray, *pair) for pair in EVERY]
+    ("matrix", "learner", "rule"),
+    [(csr_array, *pair) for pair in PAIRS] + [(np.asarray, *pair) for pair in EVERY],
 )
 def test_settings_that_share_a_pass_have_the_bits_of_replays_of_each(matrix, learner, rule):
     """If several settings share a pass over the rows, each counts, asks and learns as in a separate replay."""
     settings_that_share_a_pass_have_the_bits_of_replays_of_each(learner, rule, matrix)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("learner", "rule"), PAIRS)
 def test_parameters_reach_the_formulas(learner, rule):
     """If the parameters differ from their defaults, rho is estimated and the metric weights are unequal, a run gives
@@ -71,6 +77,7 @@ def test_parameters_reach_the_formulas(learner, rule):
     assert_twins(*data_for(learner, seed=2), learner, rule, values, rule_values, ratio=0.25, seed=9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("learner", "rule"), FITTING)
 def test_a_plan_equals_its_twin(learner, rule):
     """Runs with audits give the results of the plain implementation (naive.py): a run in which audits do not train,

@@ -1,7 +1,6 @@
 """The kernel gives the results of the plain implementation (naive.py) and keeps the promises of the stream; for
 learners and rules see test_promises.py."""
 
-import os
 import re
 import subprocess
 import sys
@@ -15,25 +14,6 @@ from oal_engine.kernel.learners import LEARNERS
 from oal_engine.kernel.query_rules import QUERY_RULES
 from tests.harness import ROOT, naive
 from tests.harness.promises import assert_twins, built, data, data_for, mixed, run
-
-
-@pytest.mark.slow
-def test_every_pair_equals_its_dense_twin():
-    """Uncompiled, every learner with every rule gives the results of the plain implementation (naive.py).
-
-    Compiled code is tested for each learner and each rule (test_promises.py), and for the pairs below, whose rule reads
-    the learner's state.
-    """
-    command = "-m pytest -p no:cacheprovider -W ignore:overflow:RuntimeWarning --tb=short".split()
-    environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
-    process = subprocess.run(
-        [sys.executable, *command, "tests/kernel/interpreted.py"],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
-    assert 0 == process.returncode, process.stdout + process.stderr
 
 
 def readings(rule):
@@ -170,12 +150,13 @@ def test_the_sparse_sketch_equals_the_sketch(dense, sparse, length):
 IMPORTS = """
 import os, numba, oal_engine
 from oal_engine.kernel import stream
-print(stream._replay._cache.cache_path.startswith(os.environ["NUMBA_CACHE_DIR"]))
+from oal_engine.kernel.machine_code import dispatcher_of
+print(dispatcher_of(stream._replay.__wrapped__)._cache.cache_path.startswith(os.environ["NUMBA_CACHE_DIR"]))
 """
 TYPES = """
 from numba import njit
 from numba.core.typing.typeof import typeof_impl
-from oal_engine.kernel import stream
+from oal_engine.kernel import machine_code
 before = len(typeof_impl.registry)
 njit(lambda x: x + 1)(1)
 print(len(typeof_impl.registry) - before)

@@ -1,0 +1,10 @@
+import pytest
+
+from oal_engine.kernel import jit
+
+
+@pytest.fixture(autouse=True)
+def machine_code_at_night(request):
+    """Slow tests of the kernel run in machine code; the quick ones in plain Python, since compiling takes seconds."""
+    with jit.form(jit.MACHINE if request.node.get_closest_marker("slow") else jit.PLAIN):
+        yield
