@@ -8,7 +8,6 @@ RUN useradd --uid 10001 --create-home oal && install --directory --owner oal --m
 COPY . .
 
 USER oal
-RUN python -c 'from ui.warm_up import practise; practise()'
 
 ENV OAL_DB=/data/studio.db \
     STREAMLIT_SERVER_ADDRESS=0.0.0.0 \

@@ -182,7 +182,7 @@ def serving(database, folder, again=False, **environment):
     command = [sys.executable, *f"-m streamlit run app.py --server.headless true --server.port {port}".split()]
     command = [*AGAIN, *command] if again else command
     base = f"http://127.0.0.1:{port}"
-    own = {"OAL_DB": str(database.resolve()), "OAL_COMPILE": "0", "MALLOC_ARENA_MAX": "2"}
+    own = {"OAL_DB": str(database.resolve()), "MALLOC_ARENA_MAX": "2"}
     with running(command, f"{base}/_stcore/health", folder, ROOT, **own, **environment) as server:
         yield base, server
 

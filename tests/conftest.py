@@ -12,8 +12,6 @@ MEMORY, ROOM_BYTES = "/dev/shm", 8 * 2**30
 if os.path.isdir(MEMORY) and shutil.disk_usage(MEMORY).free > ROOM_BYTES:  # every commit waits 7 ms for a disk
     tempfile.tempdir = os.environ["TMPDIR"] = MEMORY
 
-os.environ["OAL_COMPILE"] = "0"  # otherwise the servers of tests would compile ahead all the time
-
 # A change is judged by the same histories and texts each time; HYPOTHESIS_PROFILE=default looks for others.
 hypothesis.settings.register_profile("same", derandomize=True, database=None)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))

@@ -8,7 +8,8 @@ have `method`s. numba is imported when it is needed: `machine_code.py` knows it,
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache, wraps
@@ -18,7 +19,7 @@ from typing import Any
 import numpy as np
 
 BRIEF_SECONDS = 0.05  # work in plain Python that is not worth importing numba and loading machine code
-LONG_SECONDS = 2.0  # work in plain Python that is worth compiling
+LONG_SECONDS = 4.0  # work in plain Python that is worth compiling
 
 PLAIN, MACHINE = "plain", "machine"
 _form: ContextVar[str | None] = ContextVar(
@@ -26,6 +27,7 @@ _form: ContextVar[str | None] = ContextVar(
 )
 _importing = threading.Lock()
 _resolvers: list[tuple[Callable[..., Any], Callable[..., Any]]] = []  # of the functions that machine code may call
+_streamed: defaultdict[Hashable, float] = defaultdict(float)  # seconds of plain Python, by kind of stream
 _seen_on_disk: dict[tuple[str, Any], bool] = {}  # whether machine code was in the cache, by function and argument types
 
 
@@ -37,6 +39,17 @@ def form(wanted: str | None) -> Iterator[None]:
         yield
     finally:
         _form.reset(token)
+
+
+@contextmanager
+def whole_stream(kind: Hashable, seconds: float) -> Iterator[None]:
+    """Run a whole stream, one of perhaps many of this kind: in machine code once they together are long.
+
+    seconds: how long plain Python takes for this one.
+    """
+    _streamed[kind] += seconds
+    with form(_form.get() or (MACHINE if _streamed[kind] > LONG_SECONDS else None)):
+        yield
 
 
 @cache

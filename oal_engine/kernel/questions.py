@@ -33,7 +33,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from . import stream
+from . import jit, stream
 from .draws import draw
 from .jit import entrance, inlined, method
 from .learners import classes
@@ -228,24 +228,26 @@ def replay(
     rule, counts, curve, t = shared(len(runs), plan, rare), np.array([empty()] * len(runs)), [], 0
     readings: list[Reading] = []
     start = perf_counter()
-    for end in [order.size] if marks is None else np.asarray(marks).tolist():
-        while t < end:
-            asking = plan or len(readings) < budget
-            now = next_reading(first.rows, y, order, parts, first.seed, t, end, asking, rule, counts)
-            t = min(now.t + 1, end)
-            if now.t == end:
-                continue
-            readings.append(now)
-            if marks is None:
-                curve.append(counts.copy())
-            if plan:
-                spend(plan, now.audit)
-            answers = y[:, order[now.t]] * (plan is None or teaches(plan, now.audit))
-            note(rule, answers)
-            for part, mean, margin, predicted, label in zip(parts, means, now.margins, now.predicted, answers):
-                asked = stream.Question(now.t, margin, 0.0, now.probability, now.draw, now.audit, int(predicted))
-                stream.learn(first.rows, order, *part, mean, asked, int(label), len(readings) == budget)
-        curve.append(counts.copy())
+    seconds = stream.plain_seconds(first.rows, parts[0][0], len(runs) * order.size)
+    with jit.whole_stream((type(first.rows), type(parts[0][0]), type(parts[0][1])), seconds):
+        for end in [order.size] if marks is None else np.asarray(marks).tolist():
+            while t < end:
+                asking = plan or len(readings) < budget
+                now = next_reading(first.rows, y, order, parts, first.seed, t, end, asking, rule, counts)
+                t = min(now.t + 1, end)
+                if now.t == end:
+                    continue
+                readings.append(now)
+                if marks is None:
+                    curve.append(counts.copy())
+                if plan:
+                    spend(plan, now.audit)
+                answers = y[:, order[now.t]] * (plan is None or teaches(plan, now.audit))
+                note(rule, answers)
+                for part, mean, margin, predicted, label in zip(parts, means, now.margins, now.predicted, answers):
+                    asked = stream.Question(now.t, margin, 0.0, now.probability, now.draw, now.audit, int(predicted))
+                    stream.learn(first.rows, order, *part, mean, asked, int(label), len(readings) == budget)
+            curve.append(counts.copy())
     return [
         stream.Replay(
             np.array([each[k] for each in curve]), len(readings),

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from . import jit
 from .draws import draw, draws
 from .jit import entrance, inlined
 from .learners import (
@@ -397,10 +398,11 @@ def replay(
     questions = np.zeros((min(budget, rounds) if log else 0, 3))
     decided = np.zeros((len(questions), 2), np.int8)
     start = perf_counter()
-    queried = _replay(
-        rows, truth, visits, learner, rule, objective,
-        average(learner, averaged), seed, budget, plan or True, marks, questions, decided, curve,
-    )  # fmt: skip
+    with jit.whole_stream((type(rows), type(learner), type(rule)), plain_seconds(rows, learner, int(marks[-1]))):
+        queried = _replay(
+            rows, truth, visits, learner, rule, objective,
+            average(learner, averaged), seed, budget, plan or True, marks, questions, decided, curve,
+        )  # fmt: skip
     seconds = perf_counter() - start
     return Replay(curve.cumsum(0), queried, questions[:queried], decided[:queried], learner, seconds)
 
@@ -523,7 +525,9 @@ def replay_settings(
 
     def run(visits: np.ndarray, budget: int) -> np.ndarray:
         counts = np.zeros((n, *empty(0).shape), np.int64)
-        _replay_settings(rows, truth, visits, parts, seed, budget, spent, *work, counts)
+        kind = type(rows), *map(type, parts)
+        with jit.whole_stream(kind, plain_seconds(rows, None, n * visits.size)):
+            _replay_settings(rows, truth, visits, parts, seed, budget, spent, *work, counts)
         return counts
 
     counts = run(visits, _labels(budget, visits.size))

@@ -7,12 +7,16 @@ disk, its next questions come from there.
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from ..datasets.cage import end_with_parent
 from ..kernel import jit
 from ..store import Store
+from .insights import drift, outcome
+from .model import ModelError
 from .session import Session
+from .settings import SessionError
 
 PACKAGES = Path(__file__).parents[2]  # the folder from which the engine is imported
 LOWEST_PRIORITY = 19
@@ -21,16 +25,20 @@ LOWEST_PRIORITY = 19
 def compile_in_child(database: Path, session: int) -> None:
     """Compile what a session runs, in a child process, and then let this process look for the machine code."""
     command = [sys.executable, "-m", __name__, str(database.absolute()), str(session)]
-    subprocess.run(command, cwd=PACKAGES, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, check=False)
+    with subprocess.Popen(command, cwd=PACKAGES, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as child:
+        child.wait()  # its input ends with this process
     jit.look_again()
 
 
 def compile_session(database: Path, session: int) -> None:
-    """Rebuild a session in machine code: the stream so far, the next questions, and a learner retrained from scratch,
-    as after a correction. This compiles each function that is not in the cache yet, and changes nothing."""
+    """Rebuild a session in machine code: the stream so far, the next questions, a learner retrained from scratch as
+    after a correction, and the list. This compiles each function that is not in the cache yet, and changes nothing."""
     with jit.form(jit.MACHINE):
         opened = Session(Store(database, read_only=True), session)
         opened.earlier(1)
+        drift.noticed(opened)
+        with suppress(ModelError, SessionError):  # sessions of several classes or questions have other lists
+            outcome.of_session(opened)
 
 
 if __name__ == "__main__":

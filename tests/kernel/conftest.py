@@ -5,6 +5,7 @@ from oal_engine.kernel import jit
 
 @pytest.fixture(autouse=True)
 def machine_code_at_night(request):
-    """Slow tests of the kernel run in machine code; the quick ones in plain Python, since compiling takes seconds."""
-    with jit.form(jit.MACHINE if request.node.get_closest_marker("slow") else jit.PLAIN):
+    """Slow tests of the kernel run in machine code; in the quick ones each call chooses, since compiling takes
+    seconds."""
+    with jit.form(jit.MACHINE if request.node.get_closest_marker("slow") else None):
         yield
