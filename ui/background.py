@@ -5,7 +5,6 @@ import os
 import sys
 import threading
 from collections.abc import AsyncIterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 
 from streamlit import App
@@ -19,7 +18,7 @@ from oal_engine.sessions.session import Session
 HAND_OVER_SECONDS = 0.0005  # switch interval of the interpreter; an answer passes between threads several times
 YOUNG_OBJECTS = 10_000  # new objects per garbage collection; Python's 700 stop a busy server every 20 s for a full one
 
-COMPILER = ThreadPoolExecutor(1, "compiler")  # one child at a time
+_compiling = threading.Lock()  # one child at a time
 
 
 @asynccontextmanager
@@ -30,14 +29,18 @@ async def lifespan(app: App) -> AsyncIterator[None]:
     gc.freeze()  # what is loaded by now stays loaded
     stopped = threading.Event()
     if jit.any_on_disk():
-        COMPILER.submit(jit.machine_code)  # so that no page waits for it
+        threading.Thread(target=jit.machine_code, daemon=True).start()  # so that no page waits for the import
     if os.environ.get("OAL_BACKUPS") != "0":
         threading.Thread(target=keep_backups, args=(database_path(), stopped), daemon=True).start()
     yield
     stopped.set()
-    COMPILER.shutdown(wait=False, cancel_futures=True)
 
 
 def compile_later(session: Session) -> None:
-    """Compile, in the background, what an open session runs."""
-    COMPILER.submit(compile_in_child, session.store.path, session.id)
+    """Compile what an open session runs, in the background: a daemon thread, whose child ends with the server."""
+    threading.Thread(target=_compile, args=(session,), daemon=True).start()
+
+
+def _compile(session: Session) -> None:
+    with _compiling:
+        compile_in_child(session.store.path, session.id)

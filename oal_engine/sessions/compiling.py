@@ -19,7 +19,7 @@ from .session import Session
 from .settings import SessionError
 
 PACKAGES = Path(__file__).parents[2]  # the folder from which the engine is imported
-LOWEST_PRIORITY = 19
+NICE = 10  # priority below labeling
 
 
 def compile_in_child(database: Path, session: int) -> None:
@@ -43,7 +43,5 @@ def compile_session(database: Path, session: int) -> None:
 
 if __name__ == "__main__":
     end_with_parent(os.getppid())
-    os.nice(LOWEST_PRIORITY)
-    if hasattr(os, "SCHED_IDLE"):  # on Linux: even at the lowest priority, it would delay the server now and then
-        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    os.nice(NICE)
     compile_session(Path(sys.argv[1]), int(sys.argv[2]))

@@ -12,11 +12,9 @@ from oal_engine import datasets
 from oal_engine.datasets import demo, reading
 from oal_engine.kernel.algorithms import ALGORITHMS, declared
 from oal_engine.kernel.learners import is_multiclass
-from oal_engine.sessions import compiling
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
 from tests.harness.pages import data_page, form, press, run, words
-from ui import warm_up
 from ui.home.new_session import OWN
 from ui.page import PAGES, literal
 
@@ -81,13 +79,6 @@ def test_no_page_is_a_traceback_where_the_database_is_in_trouble(work_then, trou
             shown = words(run(page, session=str(session)))
             assert sentence in shown or name not in refused
             assert sentence not in shown or name not in spared
-
-
-def test_home_shows_while_algorithms_are_compiled(store, monkeypatch):
-    monkeypatch.setattr(compiling, "progress", lambda: (7, 200))
-    for runs in (True, False):
-        monkeypatch.setattr(warm_up, "is_compiling", lambda runs=runs: runs)
-        assert runs == ("once on this machine: 7 of 200." in words(run("home.py")))
 
 
 def test_the_form_offers_every_algorithm_with_its_declared_parameters(store, texts):

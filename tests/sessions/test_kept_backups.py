@@ -29,7 +29,7 @@ from tests.harness.backups import (
     problems,
     problems_of,
 )
-from ui import warm_up
+from ui import background
 
 
 @pytest.fixture
@@ -178,14 +178,13 @@ def test_a_server_keeps_backups_unless_they_are_switched_off(path, monkeypatch, 
     """A server makes its first backup soon after its start; with OAL_BACKUPS=0 it makes none."""
     labelled(path)[0].close()
     monkeypatch.setenv("OAL_DB", str(path))
-    monkeypatch.setattr(warm_up, "practise", lambda: None)
     monkeypatch.delenv("OAL_BACKUPS", raising=False)
     if switch:
         monkeypatch.setenv("OAL_BACKUPS", switch)
     before = set(enumerate_threads())
 
     async def serve():
-        async with warm_up.lifespan(None):
+        async with background.lifespan(None):
             await until(lambda: switch or Store(path, read_only=True).backups)
 
     async def until(is_so):
