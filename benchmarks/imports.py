@@ -1,10 +1,10 @@
-"""Import generated files without an option: `python benchmarks/imports.py`. Count how many are imported correctly without
-a question (*right*), how many stop with a question (*asked*) or a refusal (*refused*), and how many are silently
-imported wrong (*wrong*).
+"""Import generated files without an option: `python benchmarks/imports.py`. Count how many are imported correctly
+without a question (*right*), stop with a question (*asked*) or a refusal (*refused*), or are silently wrong (*wrong*).
 
-The files have the headers, label words and orders of the public data sets in public_headers.csv, and further label words
+The files have the headers, label words and orders of the public data sets in public_headers.csv, and more label words
 and headers. The names of a header are separated by |. A column that is not the text, the label or the id says after =
-what its cells are: one of CELLS, or some of its words, separated by slashes."""
+what its cells are: one of CELLS, or some of its words, separated by slashes.
+"""
 
 import csv
 import io
