@@ -1,4 +1,5 @@
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -25,6 +26,13 @@ def pytest_xdist_auto_num_workers(config):
     """Return two workers per core, because browser tests wait half of their time. If only tests/house is run, return
     one per core: its tests never wait, and every worker imports all their modules."""
     return (1 if config.args == ["tests/house"] else 2) * (os.cpu_count() or 1)
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Do not even import a module whose tests are all slow or rare if such tests are not run."""
+    text = collection_path.read_text(encoding="utf-8") if collection_path.suffix == ".py" else ""
+    marks = re.findall(r"^pytestmark = \[?pytest\.mark\.(slow|rare)\b", text, re.MULTILINE)
+    return any(f"not {mark}" in config.option.markexpr for mark in marks) or None
 
 
 def pytest_collection_modifyitems(items):

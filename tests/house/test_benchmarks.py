@@ -15,8 +15,7 @@ import estimates
 import label_latency
 import load
 import throughput
-from common import Shape, fitting, own_rule
-from labeling_tools import Item, Tool, ours, programs
+from labeling_tools import Item, Tool
 
 pytestmark = pytest.mark.rare
 TIMED = ("pa-i", "acog-ii")  # each of the others takes seconds to compile
@@ -50,15 +49,6 @@ def test_throughput():
     page = "\n".join(throughput.sections(rates))
     assert rates["aims"]
     assert all(aim["aim"] in page and aim["bound"] in page for aim in rates["aims"])
-
-
-def test_learners_are_timed_with_rows_and_a_rule_that_fit():
-    """Binary learners are timed on rows of two classes and multi-class learners on rows of K classes. Each has the rule
-    that reads its state, or else `symmetric`."""
-    assert "pa-i" in fitting(Shape(10, 2, 2))
-    assert not set(fitting(Shape(10, 2, 2))) & set(fitting(Shape(10, 2, 2, classes=3)))
-    rules = {"pa-i": "symmetric", "acog-ii": "variance", "ssacog-ii": "variance", "ada-md": "discriminative"}
-    assert rules == {learner: own_rule(learner) for learner in rules}
 
 
 def test_no_tuning():
@@ -133,25 +123,6 @@ def test_the_stopwatch_waits_for_the_text_and_for_the_save(browser, hurried):
     assert 2 == times["keys"]
 
 
-def test_a_tool_that_cannot_be_installed_is_left_out(browser, hurried, tmp_path, monkeypatch):
-    """A tool whose installation fails is listed with the last line of pip's output, is not marked as installed, and is
-    not compared."""
-    failed = subprocess.CompletedProcess((), 1, "", "many lines\nERROR: no such package\n")
-    monkeypatch.setattr(subprocess, "run", lambda *_, **__: failed)
-    tool = Tool("gone", "gone==1", lambda *_: programs("gone==1", tmp_path), print, {True: ["a"]}, "p")
-    results = label_latency.measure(browser, [tool], [], 3)
-    assert ["gone==1 could not be installed: ERROR: no such package"] == [result["left_out"] for result in results]
-    assert {} == label_latency.ratios(results)
-    assert not list(tmp_path.rglob("complete"))
-
-
-def test_our_slowest_strategy_is_compared_with_the_best_other_tool():
-    """At each percentile, the time of our slowest strategy is divided by the time of the fastest other tool."""
-    times = [(ours("CSPAA").name, 20, 40), (ours("OA3-diag").name, 30, 30), ("a", 90, 400), ("b", 100, 200)]
-    results = [{"tool": name, "painted": {"p50": middle, "p95": high}} for name, middle, high in times]
-    assert {"p50": 0.33, "p95": 0.2} == label_latency.ratios(results)
-
-
 def test_labels_are_given_in_the_real_app(browser, hurried):
     """The benchmark imports texts into the real app, gives answers, and times the app's card."""
     result = label_latency.run(browser, labels=2, items=200, alone=True)
@@ -159,16 +130,6 @@ def test_labels_are_given_in_the_real_app(browser, hurried):
     assert 0 < tool["painted"]["p50"]
     assert 0 < tool["acknowledged"]["p50"]
     assert f"| {tool['tool']}" in "\n".join(label_latency.sections([result]))
-
-
-def test_synthetic_texts_follow_their_law():
-    """Synthetic texts are reproducible, with the chosen share of relevant ones and a Zipf distribution of terms."""
-    items, _ = label_latency.zipf(2000, 500)
-    assert items == label_latency.zipf(2000, 500)[0]
-    terms = [word for item in items for word in item.text.split()]
-    assert 20 <= sum(item.relevant for item in items) <= 60
-    assert 400 <= len(set(terms)) <= 500
-    assert terms.count("w0") > 5 * terms.count("w20") > 0
 
 
 def test_lost_and_doubled_rows_are_counted():
