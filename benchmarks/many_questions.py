@@ -15,7 +15,7 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from common import machine, read_stream, table
+from common import SHARED, machine, read_stream, table
 
 from oal_engine import datasets
 from oal_engine.datasets.reading.labels import label_parts
@@ -36,6 +36,8 @@ def sources(names):
     SHARE of the items have."""
     for name in names:
         items = read_stream(STREAMS[name], contains=True)
+        if items is None:
+            raise SystemExit(f"{name} is missing in {SHARED}.")
         cells = [{*label_parts([cell])} for cell in items.labels]
         counts = Counter(word for words in cells for word in words if word)
         usual = [word for word, count in counts.most_common() if count <= SHARE * len(cells)][:10]
