@@ -74,7 +74,9 @@ def app_store(tmp_path, monkeypatch):
     import streamlit as st
 
     from oal_engine.store import Store
+    from tests.harness.pages import read_here
 
+    monkeypatch.setattr("oal_engine.datasets.import_process._run", read_here)
     monkeypatch.setenv("OAL_DB", str(tmp_path / "studio.db"))
     monkeypatch.chdir(ROOT)
     st.cache_resource.clear()
