@@ -85,7 +85,7 @@ def delimited(head, lines, delimiter=",", **dialect):
     return file.getvalue().encode()
 
 
-def title(random, _=0):
+def headline(random, _=0):
     return f"About the {random.choice(NOUNS)} and the {random.choice(NOUNS)}"
 
 
@@ -99,10 +99,10 @@ CELLS: dict[str, Callable[[Random, int], Any]] = {
     "day": lambda random, k: f"2020-{random.randint(1, 12):02d}-{random.randint(1, 28):02d} 10:{k % 60:02d}:00",
     "url": lambda random, k: f"https://example.org/{random.choice(NOUNS)}/{k}",
     "name": lambda random, k: random.choice(NAMES),
-    "title": title,
+    "title": headline,
     "prose": lambda random, k: sentence(random, -k),
     "gappy": lambda random, k: sentence(random, -k) if random.random() < 0.5 else "",
-    "gaptitle": lambda random, k: title(random) if random.random() < 0.5 else "",
+    "gaptitle": lambda random, k: headline(random) if random.random() < 0.5 else "",
     "words": lambda random, k: ",".join(random.sample(NOUNS, 2)),
     "numbers": lambda random, k: "\t".join(str(9 * 10**17 + random.randrange(10**16)) for _ in range(k % 5)),
     "objects": lambda random, k: [{"input": "", "output": sentence(random, -k)}],
