@@ -13,6 +13,11 @@ MEMORY, ROOM_BYTES = "/dev/shm", 8 * 2**30
 if os.path.isdir(MEMORY) and shutil.disk_usage(MEMORY).free > ROOM_BYTES:  # every commit waits 7 ms for a disk
     tempfile.tempdir = os.environ["TMPDIR"] = MEMORY
 
+if sys.dont_write_bytecode:  # then every process compiles all packages anew, which takes most of its start
+    sys.dont_write_bytecode, sys.pycache_prefix = False, str(ROOT / "build" / "bytecode")
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 os.environ["OAL_COMPILE"] = "0"  # otherwise the servers of tests would compile ahead all the time
 
 # A change is judged by the same histories and texts each time; HYPOTHESIS_PROFILE=default looks for others.
