@@ -1,4 +1,4 @@
-"""Helpers that the benchmarks share: synthetic rows, a fair clock, a description of the machine, and tables."""
+"""Helpers that the benchmarks share: data, rows, a fair clock, a description of the machine, and tables."""
 
 import os
 import platform
@@ -16,13 +16,60 @@ from threadpoolctl import threadpool_limits
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from oal_engine.datasets import demo, reading
 from oal_engine.kernel import learners, query_rules, rows, stream
 from oal_engine.kernel.learners import LEARNERS
 
 SEED = 7
 POSITIVE = 0.1
 DELTA = 0.03  # with it, PA-I asks in a few percent of the rounds
+SHARED = Path(__file__).parents[2] / "shared" / "data"
+MOMENTS = "happymoments.csv.xz", {"text": ("moment",), "label": "concepts", "id": "hmid", "contains": True}
+OHSUMED, NEWS = (
+    (file, {"text": ("text",), "label": "label", "id": "id"})
+    for file in ("ohsumed_single23.jsonl.xz", "20news_bydate.jsonl.xz")
+)
+REVIEWS = {"text": ("title", "abstract"), "label": "label_included", "positive": ("1",)}
+LETTERS = "mlbench_LetterRecognition.csv.xz", {"label": "lettr"}
+DIGITS, COVERS = ("usps_zip_train.csv.xz", {"label": "c1"}), ("covtype_sample20k.csv.xz", {"label": "c55"})
+SEVERAL = {"multiclass": True}
+STREAMS = {  # name: the file, the roles of its columns, and which of its labels is learned
+    "sms": ("sms_spam_collection.tsv.xz", {"text": ("c2",), "label": "c1"}, {"positive": ("spam",)}),
+    "exercise": (*MOMENTS, {"positive": ("exercise",)}),
+    "animals": (*MOMENTS, {"positive": ("animals",)}),
+    "food": (*MOMENTS, {"positive": ("food",)}),
+    "heart": (*OHSUMED, {"positive": ("C14",)}),
+    "tumours": (*OHSUMED, {"positive": ("C04",)}),
+    "space": (*NEWS, {"positive": ("sci.space",)}),
+    "nudging": ("sysrev_Nagtegaal_2019.csv.xz", REVIEWS, {}),
+    "ACE inhibitors": ("sysrev_cohen2006_ACEInhibitors.csv.xz", REVIEWS, {}),
+    "autos": (*NEWS, {"positive": ("rec.autos",)}),
+    "letter A": (*LETTERS, {"positive": ("A",)}),
+    "digit 0": (*DIGITS, {"positive": ("0",)}),
+    "spambase": ("spambase.csv.xz", {"label": "spam"}, {"positive": ("spam",)}),
+    "ijcnn1": ("ijcnn1_train.libsvm.xz", {}, {}),
+    "cover 1": (*COVERS, {"positive": ("1",)}),
+    "rain": ("weather.csv.xz", {"label": "target"}, {"positive": ("1",)}),
+    "news, 20 classes": (*NEWS, SEVERAL),
+    "ohsumed, 23 classes": (*OHSUMED, SEVERAL),
+    "letter, 26 classes": (*LETTERS, SEVERAL),
+    "usps, 10 classes": (*DIGITS, SEVERAL),
+    "covtype, 7 classes": (*COVERS, SEVERAL),
+    "a9a": ("a9a.libsvm.xz", {}, {}),
+    "w8a": ("w8a.libsvm.xz", {}, {}),
+}
 PACKAGES = ("numpy", "scipy", "numba", "river", "scikit-learn", "scikit-activeml", "vowpalwabbit")
+
+
+def read_stream(name, **roles):
+    """Read the items of a stream of STREAMS or of a demo; None if its file is missing. roles: further roles of the
+    columns."""
+    if name in demo.DEMOS:
+        shown = demo.DEMOS[name]
+        return reading.read(demo.FOLDER / shown.file, shown.columns)
+    file, columns, learned = STREAMS[name]
+    path = SHARED / file
+    return reading.read(path, reading.Columns(**columns | learned | roles)) if path.is_file() else None
 
 
 class Shape(NamedTuple):

@@ -6,26 +6,20 @@ share of estimates that the product would show; *coverage* is the share of these
 """
 
 import json
-import sys
 from collections import defaultdict
 from itertools import count
-from pathlib import Path
 from time import perf_counter
 from typing import Annotated
 
 import numpy as np
 import typer
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
-
-from common import machine, table
+from common import machine, read_stream, table
 
 from oal_engine import datasets
-from oal_engine.datasets import demo, reading
+from oal_engine.datasets import demo
 from oal_engine.kernel import estimates, metrics, rows, spending, stream
 from oal_engine.kernel.algorithms import strategy
 
-SHARED = Path(__file__).parents[2] / "shared" / "data"
 ROUNDS = 20_000  # of a stream at most
 LABELS = (100, 300, 1000)
 PLANS = {
@@ -47,32 +41,18 @@ STRATEGIES = {
     },
 }  # fmt: skip
 MANY = {name: {"algorithm": name} for name in ("MPAA-I", "MPAA-II", "MM-AMD", "MD-AMD")}
-FILES = {
-    "happymoments": (
-        "happymoments.csv.xz",
-        {"text": ("moment",), "label": "concepts", "id": "hmid", "positive": ("exercise",), "contains": True},
-    ),
-    "ohsumed": ("ohsumed_single23.jsonl.xz", {"text": ("text",), "label": "label", "id": "id", "positive": ("C14",)}),
-    "a9a": ("a9a.libsvm.xz", {}),
-    "w8a": ("w8a.libsvm.xz", {}),
-    "ijcnn1": ("ijcnn1_train.libsvm.xz", {}),
-    "ohsumed, 23 classes": (
-        "ohsumed_single23.jsonl.xz", {"text": ("text",), "label": "label", "id": "id", "multiclass": True},
-    ),
-    "letter, 26 classes": ("mlbench_LetterRecognition.csv.xz", {"label": "lettr", "multiclass": True}),
-    "usps, 10 classes": ("usps_zip_train.csv.xz", {"label": "c1", "multiclass": True}),
-    "covtype, 7 classes": ("covtype_sample20k.csv.xz", {"label": "c55", "multiclass": True}),
+STREAMS = {"happymoments": "exercise", "ohsumed": "heart"} | {
+    name: name for name in ("a9a", "w8a", "ijcnn1", "ohsumed, 23 classes", "letter, 26 classes", "usps, 10 classes",
+                            "covtype, 7 classes")
 }  # fmt: skip
 
 
 def sources(quick):
     """Yield (name, table) of each labeled data set: the demo, and the shared files that exist."""
-    shown = demo.DEMOS["tweets"]
-    items = reading.read(demo.FOLDER / shown.file, shown.columns)
-    yield "tweets", datasets.table(items, vocabulary=demo.read_vocabulary(shown))
-    for name, (file, columns) in () if quick else FILES.items():
-        if (SHARED / file).is_file():
-            items = reading.read(SHARED / file, reading.Columns(**columns) if columns else None)
+    yield "tweets", datasets.table(read_stream("tweets"), vocabulary=demo.read_vocabulary(demo.DEMOS["tweets"]))
+    for name, stream_name in () if quick else STREAMS.items():
+        items = read_stream(stream_name)
+        if items is not None:
             yield name, datasets.table(items, tokenizer="words")
 
 
@@ -185,27 +165,22 @@ def measure(quick=False, orders=20):
     return tables
 
 
+FIGURES = {"bias": ("bias", "+.3f"), "rms error": ("error", ".3f"), "coverage": ("coverage", ".3f"),
+           "half-width": ("half_width", ".3f")}  # fmt: skip
+
+
 def sections(tables):
     """Yield the tables in Markdown."""
     for title, lines in tables.items():
         if lines:
-            heads = ("sessions x metrics", "shown", "bias", "rms error", "coverage", "half-width")
             yield f"### {title}\n"
-            yield from table(
-                ("", *heads),
-                [
-                    (
-                        " · ".join(line["of"]), line["sessions"], f"{line['shown']:.0%}",
-                        *(
-                            f"{line[key]:{form}}" if key in line else ""
-                            for key, form in (
-                                ("bias", "+.3f"), ("error", ".3f"), ("coverage", ".3f"), ("half_width", ".3f"),
-                            )
-                        ),
-                    )
-                    for line in lines
-                ],
-            )  # fmt: skip
+            yield from table(("", "sessions x metrics", "shown", *FIGURES), map(cells, lines))
+
+
+def cells(line):
+    """Return the cells of a line of a table."""
+    figures = (f"{line[key]:{form}}" if key in line else "" for key, form in FIGURES.values())
+    return " · ".join(line["of"]), line["sessions"], f"{line['shown']:.0%}", *figures
 
 
 def main(

@@ -19,12 +19,12 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from common import SEED, table
-from labeling_tools import OTHERS, OURS, PATIENCE, ROOT, STRATEGIES, Item, Missing, ours, serving
+from common import SEED, STREAMS, read_stream, table
+from labeling_tools import OTHERS, OURS, PATIENCE, STRATEGIES, Item, Missing, ours
 from playwright.sync_api import Error, sync_playwright
 from requests import RequestException
 
-from oal_engine.datasets import demo, reading
+from oal_engine.datasets import demo
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
@@ -35,10 +35,7 @@ WARM_UP = 10  # labels before the clock counts
 PERCENTILES = {"p50": 50, "p95": 95}
 AIM = 1 / 3  # of the time of the better other tool, at each percentile
 BOUNDS = {"p50": 120, "p95": 250}  # milliseconds, independent of the other tools
-FIRST_ITEM = {"compiled before": 1_000, "never compiled": 2_500}  # milliseconds
 VENVS = Path(__file__).parent / ".venvs"
-ABSTRACTS = ROOT.parent / "shared" / "data" / "ohsumed_single23.jsonl.xz"
-HEART = reading.Columns(("text",), "label", "id", positive=("C14",))
 
 EXPLAINED = """\
 Real keys in headless Chromium, at a quick person's pace. The tools label the same texts, one tool after the other.
@@ -79,28 +76,17 @@ STOP_WATCH = """(item, {text, saved}) => { window.answer = new Promise((done, fa
 }); }"""
 
 
-# Waits in the page, from the click to the frame that shows an item, because a locator looks only every half second.
-FIRST_CLICK = """button => { window.first = new Promise(done => {
-    const shows = root => root.querySelector('[data-question]')
-        || [...root.querySelectorAll('*')].some(each => each.shadowRoot && shows(each.shadowRoot));
-    button.addEventListener('click', ({ timeStamp }) => {
-        const look = () => requestAnimationFrame(now => shows(document) ? done(now - timeStamp) : look());
-        look();
-    });
-}); }"""
-
-
 # The texts
 
 
 def abstracts(count):
     """Return `count` abstracts of OHSUMED, or of the demo if that file is missing, and the name of the file. Abstracts
     on cardiovascular diseases are relevant."""
-    shown = demo.DEMOS["abstracts"]
-    path, columns = (ABSTRACTS, HEART) if ABSTRACTS.exists() else (demo.FOLDER / shown.file, shown.columns)
-    parsed = reading.read(path, columns)
+    parsed, source = read_stream("heart"), STREAMS["heart"][0]
+    if parsed is None:
+        parsed, source = read_stream("abstracts"), demo.DEMOS["abstracts"].file
     items = dict(zip(map(words, parsed.texts), parsed.y > 0))  # without duplicates, which would not be seen as new
-    return [Item(text, bool(relevant)) for text, relevant in items.items()][:count], path.name
+    return [Item(text, bool(relevant)) for text, relevant in items.items()][:count], source
 
 
 def zipf(count, vocabulary, length=40, relevant=0.02):
@@ -182,33 +168,6 @@ def label(browser, tool, address, truth, labels):
     return {"opened": round(opened), "load": load} | {kind: spread(values) for kind, values in kinds.items()}
 
 
-def first_items(browser, turns=3):
-    """Return the milliseconds from clicking *Try the demo* on a fresh server to the first item: the median of `turns`
-    with a full cache of machine code, and the time with an empty one."""
-    return {
-        "compiled before": float(np.median([first_item(browser) for _ in range(turns)])),
-        "never compiled": first_item(browser, cold=True),
-    }
-
-
-def first_item(browser, cold=False):
-    """Return the milliseconds from clicking *Try the demo* on a fresh server to the first item. cold: with an empty
-    cache of machine code."""
-    with TemporaryDirectory(prefix="oal-first-") as folder:
-        environment = {"XDG_CACHE_HOME": folder} if cold else {}
-        with serving(Path(folder) / "studio.db", Path(folder), **environment) as (address, _):
-            page = browser.new_page(viewport={"width": 1366, "height": 900})
-            page.set_default_timeout(1000 * PATIENCE)
-            page.goto(address)
-            button = page.get_by_role("button", name="Try the demo")
-            button.wait_for()
-            button.evaluate(FIRST_CLICK)
-            button.click()
-            milliseconds = page.evaluate("first")
-            page.close()
-    return round(milliseconds)
-
-
 def spread(values):
     return {name: round(float(np.percentile(values, at)), 1) for name, at in PERCENTILES.items()}
 
@@ -223,12 +182,12 @@ def ratios(tools):
     return {at: round(slowest[at] / best[at], 2) for at in PERCENTILES}
 
 
-def run(browser, labels=60, items=3000, vocabulary=0, strategies=("OA3-diag",), alone=False, first=True, **places):
+def run(browser, labels=60, items=3000, vocabulary=0, strategies=("OA3-diag",), alone=False, **places):
     """Measure all tools on real texts, or on synthetic ones if a vocabulary is given. Return settings and results."""
     texts, source = zipf(items, vocabulary) if vocabulary else abstracts(items)
     tools = measure(browser, [*map(ours, strategies), *([] if alone else OTHERS)], texts, labels, **places)
     settings = {"unit": "ms", "labels": labels, "items": len(texts), "source": source}
-    return settings | {"tools": tools, "ratios": ratios(tools), "first_item": first_items(browser) if first else None}
+    return settings | {"tools": tools, "ratios": ratios(tools)}
 
 
 # Reporting
@@ -273,15 +232,6 @@ def lines(result):
     slowest = {at: max(times[at] for times in ours) / bound for at, bound in BOUNDS.items()}
     bounds = " and ".join(f"{bound} ms at {at}" for at, bound in BOUNDS.items())
     yield f"Aim for ours: painted within {bounds}; {_met(slowest, 1)}."
-    if result["first_item"]:
-        yield _first_item(result["first_item"])
-
-
-def _first_item(milliseconds):
-    firsts = " and ".join(f"{milliseconds[kind]:,.0f} ms ({kind})" for kind in FIRST_ITEM)
-    slowest = {kind: milliseconds[kind] / bound for kind, bound in FIRST_ITEM.items()}
-    bounds = " and ".join(f"{bound:,} ms" for bound in FIRST_ITEM.values())
-    return f"First item of the demo in a fresh server, from the click: {firsts}; aim {bounds}, {_met(slowest, 1)}."
 
 
 def _met(values, bound):

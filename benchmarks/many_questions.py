@@ -7,34 +7,23 @@ with B / K labels for each question, `separate B` one with B labels, which costs
 """
 
 import json
-import sys
 from collections import Counter, defaultdict
 from dataclasses import replace
 from functools import cache, partial
-from pathlib import Path
 from time import perf_counter
 from typing import Annotated
 
 import numpy as np
 import typer
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
-
-from common import machine, table
+from common import SHARED, machine, read_stream, table
 
 from oal_engine import datasets
-from oal_engine.datasets import reading
 from oal_engine.datasets.reading.labels import label_parts
 from oal_engine.kernel import certainty, estimates, metrics, questions, rows, stream
 from oal_engine.kernel.algorithms import strategy
 from oal_engine.kernel.runs import Run
 
-SHARED = Path(__file__).parents[2] / "shared" / "data"
-FILES = {
-    "happymoments": ("happymoments.csv.xz", {"text": ("moment",), "label": "concepts", "id": "hmid"}),
-    "ohsumed": ("ohsumed_single23.jsonl.xz", {"text": ("text",), "label": "label", "id": "id"}),
-    "20news": ("20news_bydate.jsonl.xz", {"text": ("text",), "label": "label", "id": "id"}),
-}
+STREAMS = {"happymoments": "exercise", "ohsumed": "heart", "20news": "space"}
 MANY = (3, 5, 10)
 READINGS = (100, 300, 1000)
 SHARE = 0.2  # largest share of items with the word of a question: a more frequent one needs no targeted labels
@@ -42,24 +31,18 @@ FLOOR = 0.5  # of the budget, in the runs with floors
 WAYS = ("rare", "max", "separate B/K", "separate B")
 
 
-def sources(folder, names):
+def sources(names):
     """Yield (name, rows, {word: labels}) of each stream. The words are the ten most frequent label words that at most
     SHARE of the items have."""
     for name in names:
-        file, columns = FILES[name]
-        items = reading.read(folder / file, reading.Columns(**columns, contains=True, positive=(FIRST[name],)))
+        items = read_stream(STREAMS[name], contains=True)
+        if items is None:
+            raise SystemExit(f"{name} is missing in {SHARED}.")
         cells = [{*label_parts([cell])} for cell in items.labels]
         counts = Counter(word for words in cells for word in words if word)
         usual = [word for word, count in counts.most_common() if count <= SHARE * len(cells)][:10]
-        shown = datasets.table(items)
-        yield (
-            name,
-            shown.rows,
-            {word: rows.read_only([1 if word in words else -1 for words in cells], np.int8) for word in usual},
-        )
-
-
-FIRST = {"happymoments": "exercise", "ohsumed": "C14", "20news": "sci.space"}
+        labels = ([1 if word in words else -1 for words in cells] for word in usual)
+        yield name, datasets.table(items).rows, {word: rows.read_only(y, np.int8) for word, y in zip(usual, labels)}
 
 
 def chosen(words, many):
@@ -115,10 +98,10 @@ def single(every, word, budget):
     return f1(replace(every[word], budget=budget).replay())
 
 
-def measure(folder, names, orders, rounds, first):
+def measure(names, orders, rounds, first):
     """Run all sessions. Yield a dict of figures for each stream, order, number of questions, budget and way of
     asking."""
-    for name, table_of, labels in sources(folder, names):
+    for name, table_of, labels in sources(names):
         for seed in range(first, first + orders):
             order = stream.shuffled(rows.length(table_of), seed)[:rounds]
             every = {word: Run(strategy("auto"), table_of, y, order, seed=seed) for word, y in labels.items()}
@@ -195,8 +178,7 @@ def coverage(found):
 
 
 def main(
-    folder: Annotated[Path, typer.Argument(help="The folder of the shared data.")] = SHARED,
-    data: Annotated[list[str], typer.Option(help=f"A stream, repeatable: {', '.join(FILES)}.")] = [*FILES],  # noqa: B006
+    data: Annotated[list[str], typer.Option(help="A stream, repeatable.")] = tuple(STREAMS),
     orders: Annotated[int, typer.Option(min=1, help="Orders of each stream.")] = 5,
     first: Annotated[int, typer.Option(min=0, help="The seed of the first order.")] = 0,
     rounds: Annotated[int, typer.Option(min=1000, help="Rounds of a stream at most.")] = 20_000,
@@ -204,7 +186,7 @@ def main(
 ):
     """Compare K questions that are answered together about each item with a session for each question."""
     start, lines = perf_counter(), []
-    for line in measure(folder, data, orders, rounds, first):
+    for line in measure(data, orders, rounds, first):
         lines.append(line)
         if as_json:
             print(json.dumps(line), flush=True)

@@ -1,4 +1,5 @@
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -12,6 +13,11 @@ MEMORY, ROOM_BYTES = "/dev/shm", 8 * 2**30
 if os.path.isdir(MEMORY) and shutil.disk_usage(MEMORY).free > ROOM_BYTES:  # every commit waits 7 ms for a disk
     tempfile.tempdir = os.environ["TMPDIR"] = MEMORY
 
+if sys.dont_write_bytecode:  # then every process compiles all packages anew, which takes most of its start
+    sys.dont_write_bytecode, sys.pycache_prefix = False, str(ROOT / "build" / "bytecode")
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # A change is judged by the same histories and texts each time; HYPOTHESIS_PROFILE=default looks for others.
 hypothesis.settings.register_profile("same", derandomize=True, database=None)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
@@ -23,6 +29,13 @@ def pytest_xdist_auto_num_workers(config):
     """Return two workers per core, because browser tests wait half of their time. If only tests/house is run, return
     one per core: its tests never wait, and every worker imports all their modules."""
     return (1 if config.args == ["tests/house"] else 2) * (os.cpu_count() or 1)
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Do not even import a module whose tests are all slow or rare if such tests are not run."""
+    text = collection_path.read_text(encoding="utf-8") if collection_path.suffix == ".py" else ""
+    marks = re.findall(r"^pytestmark = \[?pytest\.mark\.(slow|rare)\b", text, re.MULTILINE)
+    return any(f"not {mark}" in config.option.markexpr for mark in marks) or None
 
 
 def pytest_collection_modifyitems(items):
@@ -64,7 +77,9 @@ def app_store(tmp_path, monkeypatch):
     import streamlit as st
 
     from oal_engine.store import Store
+    from tests.harness.pages import read_here
 
+    monkeypatch.setattr("oal_engine.datasets.import_process._run", read_here)
     monkeypatch.setenv("OAL_DB", str(tmp_path / "studio.db"))
     monkeypatch.chdir(ROOT)
     st.cache_resource.clear()

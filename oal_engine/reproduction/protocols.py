@@ -227,7 +227,7 @@ def read(
 def _word_counts(items: reading.Items, **settings: Any) -> datasets.FeatureTable:
     from sklearn.feature_extraction.text import CountVectorizer
 
-    words = CountVectorizer(stop_words="english", token_pattern="[a-z]{3,}", **settings)  # nosec B106
+    words = CountVectorizer(stop_words="english", token_pattern="[a-z]{3,}", **settings)  # noqa: S106
     counts = rows.as_rows(words.fit_transform(items.texts).astype(np.float64))
     return datasets.FeatureTable(counts, items.y, items, None, {"name": "none"}, items.classes)
 

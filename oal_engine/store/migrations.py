@@ -10,7 +10,7 @@ import re
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -95,6 +95,7 @@ def _schema(connection: sqlite3.Connection) -> set[Object]:
     return {tuple(_plain(word) if isinstance(word, str) else word for word in row) for row in present}
 
 
+@lru_cache(1000)
 def _plain(sql: str) -> str:
     return re.sub(r" ?([(),]) ?", r"\1", " ".join(sql.split()))
 

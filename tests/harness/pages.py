@@ -1,14 +1,37 @@
 """Run the pages of the app without a browser."""
 
 import html
+import json
+import os
+from contextlib import nullcontext
+from functools import cache
 
+from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 
+from oal_engine.datasets import import_process
+from oal_engine.datasets.reading import DataError
 from tests.harness import ROOT
 
 BINARY = {"learner": "pa-i", "rule": "symmetric", "parameters": {"C": 1, "delta": 1}}
 ADMIN = "admin@example.org"  # the owner of the studio in tests where people log in
 WAIT = 60  # seconds; the first run of a page compiles
+
+# Every new AppTest would read the metadata of all installed packages again, for 0.3 seconds.
+manifest_scanner.scan_component_manifests = cache(manifest_scanner.scan_component_manifests)
+
+
+def read_here(work, named, page, vectors=None, **settings):
+    """Do in this process what `import_process` does in a child, which takes seconds to start."""
+    (source, name), progress = named, page.get("progress", lambda *_: None)
+    opened = import_process._open
+    with opened(source) as file, opened(vectors[0]) if vectors else nullcontext() as other:
+        own = {"name": name} | ({"vectors": (os.dup(other.fileno()), vectors[1])} if other else {})
+        try:
+            result = import_process.WORK[work](file, progress, json.loads(json.dumps(settings)) | own)
+        except (ValueError, OSError) as error:
+            raise DataError(str(error)) from error
+    return json.loads(json.dumps(result))
 
 
 def run(page, /, **query):

@@ -228,6 +228,10 @@ SHAPES = [
     Shape("title.csv", text(lambda: "Messages of March\n\n" + joined())),
     Shape("title-cells.csv", text(lambda: "Messages of March,,\n,,\n" + joined())),
     Shape("suffixless", text(joined)),
+    Shape("empty-column.csv", text(joined, rows=[(each, "", label) for each, label in zip(TEXTS, LABELS)],
+                                   head=("text", "", "label"))),
+    Shape("unlabelled.csv", text(joined, rows=messages([""] * COUNT)), UNKNOWN),
+    Shape("todo.csv", text(joined, rows=messages(["todo"] * COUNT)), UNKNOWN),
     Shape("no-header.csv", text(joined, head=None), words="header no"),
     Shape("no-header.tsv", text(lambda: lines(zip(WORDS, TEXTS), "\t")), words="header no"),
     Shape("one-column.csv", text(lambda: "text\n" + "\n".join(TEXTS) + "\n"), UNKNOWN),
@@ -277,6 +281,9 @@ SHAPES = [
           first=ROW[:2]),
     Shape("paragraphs.txt", text(lambda: "\n\n".join(f"{each}\nIt goes on." for each in TEXTS)), stops="--paragraphs"),
     Shape("apart.txt", text("\n\n".join(TEXTS)), UNKNOWN),
+    Shape("pluses.txt", text(lambda: "".join(f"{label} +++$+++ {each}\n" for label, each in zip(LABELS, TEXTS)))),
+    Shape("film.vtt", text(lambda: "WEBVTT\n\n" + "\n\n".join(f"00:{k:02}.000 --> 00:{k:02}.900\n{each}"
+                                                              for k, each in enumerate(TEXTS))), stops="subtitles"),
     Shape("film.srt", text(lambda: "".join(f"{k}\n00:00:{k:02},000 --> 00:00:{k:02},900\n{each}\n\n"
                                            for k, each in enumerate(TEXTS))), stops="subtitles"),
     Shape("program.py", text("import os\nprint(os)\n"), stops="--reader txt"),
@@ -344,6 +351,14 @@ SHAPES = [
     Shape("table.parquet", lambda: arrow("parquet")),
     Shape("table.feather", lambda: arrow("feather")),
     Shape("table.arrow", lambda: arrow("arrow")),
+    # Exports of chats and comments
+    Shape("telegram.json", text(lambda: json.dumps({"name": "Chat", "id": 1, "messages": [
+        {"id": k, "type": "message", "text": each} for k, each in enumerate(TEXTS)]})), UNKNOWN),
+    Shape("discord.json", text(lambda: json.dumps({"guild": {"id": "1"}, "messageCount": COUNT, "messages": [
+        {"id": str(k), "content": each, "author": {"id": "3"}} for k, each in enumerate(TEXTS)]})), UNKNOWN),
+    Shape("youtube.json", text(lambda: json.dumps({"kind": "youtube#commentThreadListResponse", "items": [
+        {"id": f"c{k}", "snippet": {"topLevelComment": {"snippet": {"textDisplay": each, "likes": k}}}}
+        for k, each in enumerate(TEXTS)]})), UNKNOWN),
     # Labels and ids
     Shape("words.csv", text(joined, rows=messages(WORDS))),
     Shape("true.csv", text(joined, rows=messages(["True" if label else "False" for label in LABELS]))),

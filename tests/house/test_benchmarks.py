@@ -4,9 +4,7 @@ import json
 import subprocess
 import sys
 from contextlib import nullcontext
-from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
 from tests.harness import ROOT
@@ -16,10 +14,8 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 import estimates
 import label_latency
 import load
-import no_tuning
 import throughput
-from common import Shape, fitting, own_rule
-from labeling_tools import Item, Tool, ours, programs
+from labeling_tools import Item, Tool
 
 pytestmark = pytest.mark.rare
 TIMED = ("pa-i", "acog-ii")  # each of the others takes seconds to compile
@@ -55,15 +51,6 @@ def test_throughput():
     assert all(aim["aim"] in page and aim["bound"] in page for aim in rates["aims"])
 
 
-def test_learners_are_timed_with_rows_and_a_rule_that_fit():
-    """Binary learners are timed on rows of two classes and multi-class learners on rows of K classes. Each has the rule
-    that reads its state, or else `symmetric`."""
-    assert "pa-i" in fitting(Shape(10, 2, 2))
-    assert not set(fitting(Shape(10, 2, 2))) & set(fitting(Shape(10, 2, 2, classes=3)))
-    rules = {"pa-i": "symmetric", "acog-ii": "variance", "ssacog-ii": "variance", "ada-md": "discriminative"}
-    assert rules == {learner: own_rule(learner) for learner in rules}
-
-
 def test_no_tuning():
     """The setting that is best in hindsight scores at least as high as the default, for both metrics and with plain and
     richer features."""
@@ -85,12 +72,12 @@ def test_estimates():
 
 
 def test_imports():
-    """Of files in common layouts, those with the headers of public data sets included, about half or more are imported
-    correctly without a question, and none incorrectly."""
+    """Of files with the headers of public data sets, about half are imported correctly without a question, and none
+    incorrectly."""
     files = run("imports.py --variants 1")
-    assert len(files) > 300
+    assert len(files) > 200
     assert [file for file in files if file["outcome"] == "wrong"] == []
-    assert sum(file["outcome"] == "right" for file in files) > 0.45 * len(files)
+    assert sum(file["outcome"] == "right" for file in files) > 0.4 * len(files)
 
 
 def test_load():
@@ -104,20 +91,6 @@ def test_load():
     assert 2 == len(result["memory_mb"])
     assert 100 < min(result["memory_mb"])
     assert "| lost |" in "\n".join(load.lines(result))
-
-
-def test_streams_change_as_they_say():
-    """A swapped stream has other labels in its second half, a ramp has a quarter of its positives in the first half,
-    and a stream sorted by a column roughly follows the column."""
-    n = 40_000
-    half, y = n // 2, np.where(np.arange(n) % 50, -1, 1)
-    data = SimpleNamespace(y=y, items=SimpleNamespace(vectors=np.arange(2.0 * n).reshape(n, 2)))
-    swapped, order = no_tuning.changed(data, "another class", -y, 0)
-    assert [*y[order[:half]], *-y[order[half:]]] == [*swapped[order]]
-    same, order = no_tuning.changed(data, "ramp", None, 0)
-    assert 0.25 == pytest.approx((same[order[:half]] > 0).sum() / (y > 0).sum(), abs=0.05)
-    assert n == np.unique(order).size
-    assert 0.8 < np.corrcoef(no_tuning.changed(data, 0, None, 0)[1], np.arange(n))[0, 1] < 1
 
 
 # A tool that clears the text, shows the next item after 90 ms, and has saved after 180 ms.
@@ -150,52 +123,13 @@ def test_the_stopwatch_waits_for_the_text_and_for_the_save(browser, hurried):
     assert 2 == times["keys"]
 
 
-def test_a_tool_that_cannot_be_installed_is_left_out(browser, hurried, tmp_path, monkeypatch):
-    """A tool whose installation fails is listed with the last line of pip's output, is not marked as installed, and is
-    not compared."""
-    failed = subprocess.CompletedProcess((), 1, "", "many lines\nERROR: no such package\n")
-    monkeypatch.setattr(subprocess, "run", lambda *_, **__: failed)
-    tool = Tool("gone", "gone==1", lambda *_: programs("gone==1", tmp_path), print, {True: ["a"]}, "p")
-    results = label_latency.measure(browser, [tool], [], 3)
-    assert ["gone==1 could not be installed: ERROR: no such package"] == [result["left_out"] for result in results]
-    assert {} == label_latency.ratios(results)
-    assert not list(tmp_path.rglob("complete"))
-
-
-def test_our_slowest_strategy_is_compared_with_the_best_other_tool():
-    """At each percentile, the time of our slowest strategy is divided by the time of the fastest other tool."""
-    times = [(ours("CSPAA").name, 20, 40), (ours("OA3-diag").name, 30, 30), ("a", 90, 400), ("b", 100, 200)]
-    results = [{"tool": name, "painted": {"p50": middle, "p95": high}} for name, middle, high in times]
-    assert {"p50": 0.33, "p95": 0.2} == label_latency.ratios(results)
-
-
 def test_labels_are_given_in_the_real_app(browser, hurried):
     """The benchmark imports texts into the real app, gives answers, and times the app's card."""
-    result = label_latency.run(browser, labels=2, items=200, alone=True, first=False)
+    result = label_latency.run(browser, labels=2, items=200, alone=True)
     (tool,) = result["tools"]
     assert 0 < tool["painted"]["p50"]
     assert 0 < tool["acknowledged"]["p50"]
     assert f"| {tool['tool']}" in "\n".join(label_latency.sections([result]))
-
-
-def test_the_first_item_of_a_fresh_server_is_timed(browser):
-    """The time from a click on the demo's button to its first item is measured, and the report compares it with the
-    aims."""
-    assert 0 < label_latency.first_item(browser)
-    sentence = label_latency._first_item({"compiled before": 900, "never compiled": 2600})
-    assert sentence.endswith(
-        "900 ms (compiled before) and 2,600 ms (never compiled); aim 1,000 ms and 2,500 ms, missed."
-    )
-
-
-def test_synthetic_texts_follow_their_law():
-    """Synthetic texts are reproducible, with the chosen share of relevant ones and a Zipf distribution of terms."""
-    items, _ = label_latency.zipf(2000, 500)
-    assert items == label_latency.zipf(2000, 500)[0]
-    terms = [word for item in items for word in item.text.split()]
-    assert 20 <= sum(item.relevant for item in items) <= 60
-    assert 400 <= len(set(terms)) <= 500
-    assert terms.count("w0") > 5 * terms.count("w20") > 0
 
 
 def test_lost_and_doubled_rows_are_counted():

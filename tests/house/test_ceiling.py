@@ -14,8 +14,8 @@ CEILING = {  # part of the project: its files, and the most lines (of docs: word
     "output, cli, Python": ("oal_engine/output/**/*.py oal_engine/cli/*.py oal_engine/*.py", 4_000),
     "ui and pages": ("ui/**/*.py pages/*.py app.py home.py", 7_200),
     "scripts and styles": ("ui/**/*.js ui/**/*.css oal_engine/**/*.js oal_engine/**/*.css", 5_200),
-    "tests": ("tests/**/*.py", 40_500),
-    "benchmarks": ("benchmarks/*.py", 3_700),
+    "tests": ("tests/**/*.py", 40_300),
+    "benchmarks": ("benchmarks/*.py", 3_000),
     "docs, words": ("docs/*.md *.md benchmarks/README.md data/README.md", 46_000),
 }  # fmt: skip
 GENERATED = ("reproduction.md", "reference.md", "CHANGELOG.md")  # by commands, or one line a change

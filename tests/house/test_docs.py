@@ -11,12 +11,6 @@ import pytest
 from docs import make_house, make_pages, make_pictures, make_reference
 from oal_engine import __version__
 from oal_engine.cli import main as cli
-from oal_engine.datasets.reading.readers import READERS
-from oal_engine.kernel.algorithms import ALGORITHMS
-from oal_engine.kernel.learners import LEARNERS
-from oal_engine.kernel.metrics import METRICS
-from oal_engine.kernel.parameters import parameters
-from oal_engine.kernel.query_rules import QUERY_RULES
 from oal_engine.sessions.settings import Options, create
 from tests.harness import ROOT
 from tests.harness.documents import NAMES, commands, page
@@ -38,9 +32,9 @@ def section(name, heading):
     return re.split(rf"^#{{1,{len(heading.split()[0])}}} ", below, flags=re.MULTILINE)[0]
 
 
-def named(heading, start="- ", page="docs/reference.md"):
-    """Return the names in backticks at the beginning of lines in a section. start: the text before each name."""
-    return re.findall(rf"^{re.escape(start)}`(.+?)`", section(page, heading), re.MULTILINE)
+def named(heading, page):
+    """Return the names in backticks in the first column of a section's table."""
+    return re.findall(r"^\| `(.+?)`", section(page, heading), re.MULTILINE)
 
 
 def anchors(name):
@@ -75,32 +69,6 @@ def test_every_command_is_explained():
     assert set(COMMANDS) == used & set(COMMANDS)
 
 
-@pytest.mark.parametrize(
-    ("heading", "start", "registry"),
-    [
-        ("## Algorithms", "| ", ALGORITHMS),
-        ("## Learners", "- ", LEARNERS),
-        ("## Query rules", "- ", QUERY_RULES),
-        ("## File formats", "| ", READERS),
-    ],
-)
-def test_the_reference_names_what_is_registered(heading, start, registry):
-    """The reference has a line for each algorithm, learner, rule and format, in the order of the registry."""
-    assert list(registry) == named(heading, start)
-
-
-def test_the_reference_names_every_metric():
-    """The reference lists each metric for two classes."""
-    assert set(METRICS) <= set(re.findall(r"`(\w+)`", section("docs/reference.md", "## Metrics")))
-
-
-@pytest.mark.parametrize(("heading", "registry"), [("## Learners", LEARNERS), ("## Query rules", QUERY_RULES)])
-def test_the_reference_names_every_parameter(heading, registry):
-    """In docs/reference.md, each learner and each rule is followed by its parameters."""
-    declared = [name for kind in registry.values() for name in parameters(kind)]
-    assert declared == named(heading, "  - ")
-
-
 def test_the_settings_of_a_session_are_explained():
     """The table in docs/settings.md has a row with the default for each argument of `create` and each field of
     `Options`."""
@@ -115,8 +83,8 @@ def test_every_requirement_is_explained():
     """The tables of docs/installing.md name every requirement of the package and every extra."""
     extras = tomllib.loads(page("pyproject.toml"))["project"]["optional-dependencies"]
     required = re.findall(r"^[\w-]+", page("requirements.txt"), re.MULTILINE)
-    assert {*required} == {*named("## What is installed", "| ", "docs/installing.md")}
-    assert [*extras] == named("## Extras", "| ", "docs/installing.md")
+    assert {*required} == {*named("## What is installed", "docs/installing.md")}
+    assert [*extras] == named("## Extras", "docs/installing.md")
 
 
 def test_every_environment_variable_is_explained():

@@ -4,7 +4,6 @@ import ast
 import io
 import re
 import tokenize
-from collections import Counter
 from functools import cache
 
 import pytest
@@ -118,19 +117,3 @@ def test_docstrings_of_functions_begin_with_a_verb():
 def test_names_are_nouns():
     """No name is a bare participle, such as `kept`."""
     assert [] == [place for path in PATHS for place in participles(path)]
-
-
-if __name__ == "__main__":  # python -m tests.house.test_english oal_engine/datasets prints what is left
-    import sys
-
-    rows = Counter()
-    for path in PATHS:
-        if any(path.startswith(prefix) for prefix in sys.argv[1:] or [""]):
-            places = [(name, place) for name in CONSTRUCTIONS for place in found(path, name)]
-            places += [("no verb", place) for place in verbless(path)] + [
-                ("participle", place) for place in participles(path)
-            ]
-            for name, place in places:
-                rows[name] += 1
-                print(f"{place}   [{name}]")
-    print(dict(rows))

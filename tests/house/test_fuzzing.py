@@ -10,7 +10,7 @@ from tests.harness.mutations import ALONE, MAKERS, SECONDS, mutated, refusal, ta
 
 NAMES = [name for name in MAKERS if name not in ALONE]
 
-pytestmark = pytest.mark.filterwarnings("ignore:Reading `.npy` or `.npz` file:UserWarning")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:Reading `.npy` or `.npz` file:UserWarning")]
 
 
 @pytest.fixture
@@ -19,14 +19,12 @@ def read_by(request, tmp_path_factory):
     return target(request.param, tmp_path_factory.mktemp("target"))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("read_by", MAKERS, indirect=True)
 def test_undamaged_files_are_read(read_by):
     """Each reader reads its valid files."""
     assert [None] * len(read_by.files) == [refusal(read_by, file) for file in read_by.files]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("read_by", NAMES, indirect=True)
 def test_a_damaged_file_is_read_or_refused_in_one_sentence(read_by):
     """Reading a damaged file succeeds or raises ValueError with a one-sentence message, within SECONDS of processor

@@ -10,6 +10,7 @@ import pytest
 from tests.harness import ROOT
 from tests.harness.documents import page
 
+pytestmark = pytest.mark.slow
 SECTION = page("docs/researchers.md").split("## A learner of your own")[1]
 MODULE = re.search(r"```python\n(# halving\.py\n.*?)```", SECTION, re.DOTALL)[1]
 LABEL = """
@@ -45,7 +46,6 @@ def run(tmp_path):
     return run
 
 
-@pytest.mark.slow
 def test_a_learner_of_ones_own_runs_everywhere(run):
     """Replays, comparisons in worker processes, and sessions run the learner of a plugin. Without the plugin, the
     session says in one sentence what is missing."""
@@ -66,7 +66,6 @@ def test_a_learner_of_ones_own_runs_everywhere(run):
     )
 
 
-@pytest.mark.slow
 def test_an_edited_plugin_runs_at_once(run, tmp_path):
     """The machine code of a plugin is compiled again when its source changes."""
     assert (0, "[[-2.0]]", "") == run("-c", WEIGHTS)
@@ -74,7 +73,6 @@ def test_an_edited_plugin_runs_at_once(run, tmp_path):
     assert (0, "[[-6.0]]", "") == run("-c", WEIGHTS)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "sentence"),
     [
@@ -89,7 +87,6 @@ def test_a_wrong_plugin_stops_with_a_sentence(run, tmp_path, module, sentence):
     assert (1, "", f"error: {sentence}") == run("-m", "oal_engine", "algorithms")
 
 
-@pytest.mark.slow
 def test_a_plugin_that_is_missing_is_named(run):
     """The error names the missing plugin, even if another plugin exists."""
     sentence = "error: OAL_PLUGINS names nowhere, which cannot be imported: No module named 'nowhere'."

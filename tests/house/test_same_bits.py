@@ -10,6 +10,7 @@ from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
 
 from tests.harness import ROOT
 
+pytestmark = pytest.mark.slow
 ENVIRONMENTS = {
     "this": {"PYTHONHASHSEED": "0"},
     "plain": {  # numba, numpy, BLAS and the C library run as on the oldest processor; sets have another order
@@ -22,7 +23,6 @@ ENVIRONMENTS = {
 }
 
 
-@pytest.mark.slow
 def test_everything_is_the_same_bytes_on_every_processor(tmp_path):
     """One import, session, export, report and published page of each kind has the same bytes in a process that uses no
     newer processor instructions."""

@@ -116,16 +116,6 @@ def test_a_comparison_tunes_and_scales_the_pair(tmp_path):
     assert 0.3 == pytest.approx(scaled.asked.mean() / ROUNDS, abs=0.02)
 
 
-@pytest.mark.slow
-def test_the_pair_races(app_store):
-    """The race on the Compare page offers the pair, runs it, and shows the sentence that describes its rule."""
-    at = run("pages/2_Compare.py", view="race")
-    at.multiselect(key="strategies").set_value(["TOY"]).run()
-    assert not at.exception
-    (lane,) = json.loads(at.get("bidi_component")[0].proto.json)["lanes"]
-    assert ("TOY", Root.sentence) == (lane["title"], lane["sentence"])
-
-
 def test_a_broken_promise_fails(monkeypatch):
     """A rule whose probability becomes 0 where the square of the margin overflows fails its promise."""
     monkeypatch.setitem(QUERY_RULES, "square", Square)

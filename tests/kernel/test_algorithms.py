@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from oal_engine.kernel import rows, stream
-from oal_engine.kernel.algorithms import ALGORITHMS, declared, stored, strategy
+from oal_engine.kernel.algorithms import declared, stored, strategy
 from oal_engine.kernel.parameters import Parameter, checked, from_parameters, instantiate
 from oal_engine.kernel.query_rules import QUERY_RULES, partners
 from tests.harness.promises import replay
@@ -44,12 +44,6 @@ def test_soal_fixes_rho():
     assert replay(strategy("SOAL-CS"), rho=1.0).learner.w.tolist() == soal.learner.w.tolist()
     assert soal.learner.w.tolist() != sensitive.learner.w.tolist()
     assert sensitive.learner.w.tolist() != replay(strategy("OA3"), rho=5.0).learner.w.tolist()
-
-
-def test_soal_cs_has_the_first_cost_sensitive_loss():
-    """SOAL-CS has the rule of OA3 and the learner ACOG-I, which learns a positive until its margin is rho."""
-    chosen = strategy("SOAL-CS")
-    assert ("acog-i", "variance") == (chosen.learner, chosen.rule)
 
 
 @pytest.mark.slow
@@ -139,25 +133,6 @@ def test_a_wrong_strategy_is_refused(call, message):
     """A wrong strategy is refused with a one-sentence error: the allowed values and the given one."""
     with pytest.raises(ValueError, match=message):
         strategy(**call)
-
-
-@pytest.mark.parametrize(
-    ("name", "title"),
-    [
-        ("Perceptron", "The perceptron"),
-        ("ROMMA", "The relaxed online maximum margin algorithm"),
-        ("PA-II", "Online passive-aggressive algorithms"),
-        ("CPA", "Online passive-aggressive algorithms"),
-        ("PAUM", "The perceptron algorithm with uneven margins"),
-        ("AROW", "Adaptive regularization of weight vectors"),
-        ("CW", "Confidence-weighted linear classification"),
-        ("COG-II", "Cost-sensitive online classification"),
-        ("SSACOG-I", "Adaptive cost-sensitive online classification"),
-    ],
-)
-def test_a_supervised_algorithm_is_credited_to_its_paper(name, title):
-    """A supervised algorithm names the paper that published it."""
-    assert f": {title}" in ALGORITHMS[name].paper
 
 
 def test_a_state_array_is_made_from_what_it_names():

@@ -84,40 +84,20 @@ def test_a_list_has_the_answers_in_place_of_the_predictions(counts):
         assert mine.tolist() == expected.tolist()
 
 
+@pytest.mark.parametrize(
+    ("shape", "judge"),
+    [(metrics.COUNTS, evaluate), ((CLASSES, CLASSES + 1, 2), metrics.evaluate_classes)],
+)
 @settings(deadline=None)
-@given(COUNTS)
-def test_counts_add_up(counts):
-    """Each evaluation counts every item of known class once. Push-and-query differs from push only in that items that
-    were asked about but not pushed count as predicted positive."""
-    for name in metrics.EVALUATIONS:
-        tp, fp, tn, fn = confusion(counts, name)
-        assert (counts[:, 2].sum(), counts[:, 0].sum()) == (tp + fn, fp + tn)
-    moved = confusion(counts, "push_query")[0] - confusion(counts, "push")[0]
-    alarms = confusion(counts, "push_query")[1] - confusion(counts, "push")[1]
-    assert (counts[0, 2, 1], counts[0, 0, 1]) == (moved, alarms)
-
-
-@settings(deadline=None)
-@given(COUNTS)
-def test_every_metric_is_a_fraction(counts):
-    """For any counts every ratio is in [0, 1], and items of unknown class do not change it."""
-    known = counts.copy()
-    known[:, 1] = 0
-    for name in metrics.EVALUATIONS:
-        evaluated = evaluate(counts, name)
-        assert all(0 <= evaluated[key] <= 1 for key in METRICS if key != "cost")
-        assert evaluated == evaluate(known, name)
-
-
-@settings(deadline=None)
-@given(arrays(np.int64, (5, *metrics.COUNTS), elements=st.integers(0, 99)))
-def test_a_curve_is_evaluated_point_by_point(curve):
+@given(st.data())
+def test_a_curve_is_evaluated_point_by_point(shape, judge, data):
     """If counts have leading axes, the metrics at each point equal the metrics of the point's counts alone."""
-    for name in metrics.EVALUATIONS:
-        evaluated = evaluate(curve, name)
-        assert [evaluate(point, name) for point in curve] == [
-            {key: values[k] for key, values in evaluated.items()} for k in range(len(curve))
-        ]
+    curve = data.draw(arrays(np.int64, (5, *shape), elements=st.integers(0, 99)))
+    for evaluation in metrics.EVALUATIONS:
+        whole = judge(curve, evaluation)
+        for k, counts in enumerate(curve):
+            for name, value in judge(counts, evaluation).items():
+                np.testing.assert_array_equal(value, whole[name][k])
 
 
 def test_weights():
@@ -165,15 +145,3 @@ def test_classes_equal_scikit_learn(items):
             metrics.class_confusion(counts, evaluation).tolist()
             == sk.confusion_matrix(y, passed, labels=range(1, CLASSES + 1)).tolist()
         )
-
-
-@settings(deadline=None)
-@given(arrays(np.int64, (5, CLASSES, CLASSES + 1, 2), elements=st.integers(0, 99)))
-def test_a_curve_of_classes_is_evaluated_point_by_point(curve):
-    """If counts of K classes have leading axes, the metrics at each point equal the metrics of the point's counts
-    alone."""
-    for evaluation in metrics.EVALUATIONS:
-        whole = metrics.evaluate_classes(curve, evaluation)
-        for k, counts in enumerate(curve):
-            for name, value in metrics.evaluate_classes(counts, evaluation).items():
-                np.testing.assert_allclose(value, whole[name][k])

@@ -13,6 +13,8 @@ from oal_engine.kernel import jit, learners, query_rules, rows, stream
 from oal_engine.kernel.learners import sketched
 from tests.harness.promises import assert_twins, bits, data_for, run
 
+pytestmark = pytest.mark.slow
+
 
 def taught(learner, X, y, **values):
     """Train a learner on every label of some rows, and return it."""
@@ -27,7 +29,6 @@ def divergence(w, s, v, t):
     return 0.5 * np.sum(np.log(t / s) + s / t + (v - w) ** 2 / t - 1)
 
 
-@pytest.mark.slow
 def test_cw_learns_a_long_row_whose_margin_is_between_deviation_and_variance():
     """If phi sqrt(v) <= y p < phi v (margin p, variance v), CW learns until y p = phi v."""
     phi, x = ndtri(0.9), np.array([6.0, 0.0, 0.0])
@@ -40,7 +41,6 @@ def test_cw_learns_a_long_row_whose_margin_is_between_deviation_and_variance():
     assert after.w @ x > p
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("x", [2.0, 0.3])
 def test_the_exact_cw_takes_the_smallest_change(x):
     """On a single feature CW-diag ends at the nearest distribution for which y w.x >= phi sqrt(v)."""
@@ -57,7 +57,6 @@ def test_the_exact_cw_takes_the_smallest_change(x):
     assert (w, s) == pytest.approx((found.x[0], np.exp(found.x[1])), rel=1e-4)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("learner", ["acog-i", "acog-ii", "acog-i-diag", "acog-ii-diag"])
 @pytest.mark.parametrize("lag", [0.5, 1.0])
 def test_the_covariance_before_a_label_can_move_the_weights(learner, lag):
@@ -67,7 +66,6 @@ def test_the_covariance_before_a_label_can_move_the_weights(learner, lag):
     assert [1.0] == taught(learner, [[1.0]], [1], lag=1).w.tolist()  # along Sigma_t; along Sigma_t+1 it would be 1/2
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("learner", ["sacog-i", "sacog-ii", "ssacog-i", "ssacog-ii"])
 def test_a_sketch_can_learn_some_rows(learner):
     """A sketch that is updated every few rounds gives the results of the plain implementation (naive.py), and keeps its
@@ -88,7 +86,6 @@ DIGESTS = {  # by learner and number of directions, from version 0.2.0
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("learner", "m"), DIGESTS)
 def test_sketches_have_the_bits_of_version_0_2_0(learner, m):
     """The state of a sketch after a run equals the state in version 0.2.0, to the bit, for several numbers of
@@ -114,7 +111,6 @@ def seconds(m):
     return min(times)
 
 
-@pytest.mark.slow
 def test_a_round_of_a_sparse_sketch_grows_as_the_cube_of_its_directions():
     """The Gram-Schmidt of SSACOG takes O(m^3), as published: four times the directions take up to 4^3 times as long."""
     assert log(seconds(128) / seconds(32), 4) < 3.4

@@ -17,7 +17,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, ndtri
-from scipy.stats import qmc
 
 from ...kernel import rows, stream
 from ...kernel.estimates import TAIL
@@ -145,6 +144,8 @@ class Ranking:
     def _intervals(self, items: Sequence[int]) -> tuple[list[list[float]], list[list[float]]]:
         """Compute the lower and the upper ends of precision, recall and F1 at each depth, by quasi-random draws.
         Neighbors in the ranking are grouped and treated alike."""
+        from scipy.stats import qmc  # takes a second
+
         assert self.curve
         size = self.rounds.size
         ends = np.unique([0, *items, size, *np.geomspace(1, size, BINS).astype(int)])
