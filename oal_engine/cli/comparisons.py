@@ -29,6 +29,7 @@ from .terminal import (
     Knowing,
     Learning,
     Questions,
+    Workers,
     draw,
     format_of,
     progress_bar,
@@ -36,7 +37,6 @@ from .terminal import (
     set_options,
     show,
 )
-from .workers import Workers
 
 Data = Annotated[list[str] | None, Argument(metavar="DATA", help="Data sets, demo:NAME, NAME=CLASS, or files.")]
 Grid = Annotated[

@@ -23,8 +23,7 @@ from ..sessions.session import Session as Opened
 from ..sessions.settings import Settings
 from ..store import Store
 from .files import Embed, Id, Reading, Text, Texts, Vectors
-from .terminal import PAGE, Db, Formats, Json, format_of, progress_bar, refuse_terminal, show, undamaged
-from .workers import Workers
+from .terminal import PAGE, Db, Formats, Json, Workers, format_of, progress_bar, refuse_terminal, show, undamaged
 
 Session = Annotated[int, Argument(help="The number of a session; `sessions` lists them.")]
 What = Annotated[str, Option("--what", help=f"{', '.join(exports.WHATS)}.")]

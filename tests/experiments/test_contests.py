@@ -34,7 +34,7 @@ def test_runs_equal_the_kernels_replays(store, algorithm, setting, changes):
     """In each run, the counts at every mark (recorded point of the stream) equal the counts of stream.replay with the
     same item order, seed, rho and budget, bit for bit."""
     wanted = spec(algorithms={algorithm: setting}, **changes)
-    (line,) = experiments.run(wanted, store)
+    (line,) = experiments.compare(wanted, store).lines
     data, chosen = table(0), experiments.chosen(algorithm, setting)
     weights = metrics.Weights(wanted.alpha_p, wanted.c_p)
     rho = {"laplace": 0.0, "auto": weights.ratio("sum") * (data.y < 0).sum() / (data.y > 0).sum()}
@@ -138,12 +138,12 @@ def test_several_classes(store):
     assert (
         comparison.values(comparison.lines[0]).mean() == comparison.as_json()["results"][0]["mean"]["push"]["macro_f1"]
     )
-    (line,) = experiments.run(spec(data=["letters=y"]), store)
+    (line,) = experiments.compare(spec(data=["letters=y"]), store).lines
     letters = table(2, classes=("x", "y", "z"))
     y = np.where(letters.y == 2, 1, -1)
     parts = strategy("PAA-I").build(4)
     replay = stream.replay(letters.rows, y, stream.shuffled(ROUNDS, 0), *parts, stream.objective(rho=2.0))
-    (other,) = experiments.run(spec(data=["letters=x"]), store)
+    (other,) = experiments.compare(spec(data=["letters=x"]), store).lines
     assert not set(line.jobs) & set(other.jobs)
     assert ("letters=y", ()) == (line.data, line.classes)
     assert replay.counts.tolist() == line.counts[0, -1].tolist()
@@ -159,7 +159,7 @@ def test_two_thirds_tune_and_one_third_tests(store):
     wanted = spec(
         algorithms={"OAAL": {"delta_plus": [0.1, 1.0], "delta_minus": [0.1, 1.0]}}, budgets=[10], tune="2:1", trials=3
     )
-    (line,) = experiments.run(wanted, store)
+    (line,) = experiments.compare(wanted, store).lines
     data = table(0)
     tuning = [tuned_runs.order(ROUNDS, ("tune", k)) for k in range(3)]
     testing = [tuned_runs.order(ROUNDS, ("test", k)) for k in range(3)]
@@ -213,7 +213,7 @@ def test_cross_validation_trains_on_four_folds_and_scores_on_the_fifth(store):
     """Each trial's criterion is the mean over five held-out folds; the best setting then runs over the whole stream."""
     values = [0.01, 0.3, 10.0]
     wanted = spec(algorithms={"CSOAL": {"C": values}}, budgets=[15], tune="cv")
-    (line,) = experiments.run(wanted, store)
+    (line,) = experiments.compare(wanted, store).lines
     data = table(0)
     scores = [
         np.mean([metrics.evaluate(held_out(data, "CSOAL", {"C": C}, k, 15), "push")["f1"] for k in range(5)])
@@ -266,7 +266,7 @@ def test_a_large_grid_is_searched_one_parameter_at_a_time(store, monkeypatch):
     """A grid of more than MOST_SETTINGS settings is searched one parameter at a time, twice over, from its middle."""
     monkeypatch.setattr(specifications, "MOST_SETTINGS", 12)
     values = {"C": [0.01, 0.1, 1.0, 10.0, 100.0], "delta": [0.01, 1.0, 1e-5, 10.0]}
-    (line,) = experiments.run(spec(algorithms={"CSOAL": values}, budgets=[10], tune="2:1", trials=1), store)
+    (line,) = experiments.compare(spec(algorithms={"CSOAL": values}, budgets=[10], tune="2:1", trials=1), store).lines
     scores = {tuple(setting.values()): score for setting, score in line.trials}
     best = {"C": 1.0, "delta": 1e-5}
     tried = []
@@ -278,7 +278,7 @@ def test_a_large_grid_is_searched_one_parameter_at_a_time(store, monkeypatch):
     assert len(scores) > 5 + 4 - 1  # the second search tries other settings
     assert best == line.setting
     monkeypatch.setattr(specifications, "MOST_SETTINGS", 20)
-    (line,) = experiments.run(spec(algorithms={"CSOAL": values}, budgets=[10], tune="2:1", trials=1), store)
+    (line,) = experiments.compare(spec(algorithms={"CSOAL": values}, budgets=[10], tune="2:1", trials=1), store).lines
     assert 20 == len(line.trials)
 
 
@@ -292,7 +292,7 @@ def test_hit_reaches_the_labels_wanted(tmp_path, algorithm, hit):
     store = Store(tmp_path / "studio.db")
     data = table(3, 2500, ("x", "y", "z") if algorithm == "MPAA-I" else ())
     datasets.add(store, "a", data, "a")
-    (line,) = experiments.run(spec(algorithms={algorithm: {}}, hit=hit, criterion="accuracy"), store)
+    (line,) = experiments.compare(spec(algorithms={algorithm: {}}, hit=hit, criterion="accuracy"), store).lines
     assert 500 == pytest.approx(line.asked.mean(), rel=0.03)
     chosen = experiments.chosen(algorithm, line.setting)
     assert chosen.learner_parameters == experiments.chosen(algorithm).learner_parameters
@@ -300,7 +300,7 @@ def test_hit_reaches_the_labels_wanted(tmp_path, algorithm, hit):
 
 def test_hit_keeps_the_proportion_of_two_deltas(store):
     """To reach a target number of labels (`hit`), both deltas of a setting are scaled by the same factor."""
-    (line,) = experiments.run(spec(algorithms={"OAAL": {"delta_plus": 3, "delta_minus": 1}}, hit=0.3), store)
+    (line,) = experiments.compare(spec(algorithms={"OAAL": {"delta_plus": 3, "delta_minus": 1}}, hit=0.3), store).lines
     assert line.setting["delta_plus"] / line.setting["delta_minus"] == pytest.approx(3)
 
 
@@ -310,7 +310,7 @@ def test_hit_while_tuning(tmp_path, tune):
     settings comparable."""
     store = Store(tmp_path / "studio.db")
     datasets.add(store, "a", table(3, 3000), "a")
-    (line,) = experiments.run(spec(algorithms={"CSOAL": {"C": [0.01, 1.0]}}, hit=0.1, tune=tune), store)
+    (line,) = experiments.compare(spec(algorithms={"CSOAL": {"C": [0.01, 1.0]}}, hit=0.1, tune=tune), store).lines
     assert [0.01, 1.0] == [setting["C"] for setting, _ in line.trials]
     assert line.trials[0][0]["delta"] != line.trials[1][0]["delta"]
     assert 0.1 == pytest.approx(line.asked.mean() / line.counts[0, -1].sum(), rel=0.25)

@@ -205,7 +205,7 @@ def test_progress_comes_to_its_end(store):
         ({"algorithms": {"PAA-I": {"C": "10^-9..10^9", "delta": "10^-9..10^9"}}, "tune": "2:1"}, 2 * 38 * 3 + 3),
     ):
         reports = []
-        experiments.run(
+        experiments.compare(
             spec(**changes), store, progress=lambda done, total, reports=reports: reports.append((done, total))
         )
         assert {total} == {reported for _, reported in reports}
@@ -281,7 +281,7 @@ def test_a_sweep_of_costs_weighs_runs_by_each(store):
     wanted = spec(algorithms={"COG-I": {"c_p": [0.6, 0.9]}}, metric="cost", criterion="cost")
     comparison = experiments.compare(wanted, store)
     for line, c_p in zip(comparison.lines, (0.6, 0.9)):
-        (alone,) = experiments.run(spec(algorithms={"COG-I": {}}, metric="cost", c_p=c_p), store)
+        (alone,) = experiments.compare(spec(algorithms={"COG-I": {}}, metric="cost", c_p=c_p), store).lines
         assert alone.counts.tolist() == line.counts.tolist()
         expected = metrics.evaluate(line.counts[:, -1], "push", metrics.Weights(0.5, c_p))["cost"]
         assert expected.tolist() == comparison.values(line).tolist()
@@ -385,7 +385,7 @@ def test_the_same_rows_in_another_place_are_the_same(store, tmp_path):
     changed.y[0] *= -1
     datasets.add(other, "changed", changed, "a")
     keys = [
-        experiments.run(spec(data=[name]), place)[0].jobs
+        experiments.compare(spec(data=[name]), place).lines[0].jobs
         for place, name in ((store, "a"), (other, "renamed"), (other, "changed"))
     ]
     assert keys[0] == keys[1]
@@ -405,14 +405,14 @@ def test_unlabeled_data_is_refused(store):
     ):
         datasets.add(store, name, data, name)
         with pytest.raises(experiments.ExperimentError, match=f"^{message}$"):
-            experiments.run(spec(data=[name]), store)
+            experiments.compare(spec(data=[name]), store)
 
 
 def test_a_failure_in_a_worker_is_reported(store, monkeypatch):
     """An exception in a replay is raised unchanged, with its message."""
     monkeypatch.setenv("OAL_MEMORY_LIMIT", "8")
     with pytest.raises(ValueError, match="acog-ii keeps a full covariance"):
-        experiments.run(spec(algorithms={"OA3": {}}), store)
+        experiments.compare(spec(algorithms={"OA3": {}}), store)
 
 
 # The command line

@@ -172,7 +172,7 @@ def test_what_is_too_large_to_run_can_still_be_read():
     """A stored result over today's limits can be opened, but not run."""
     large = specifications.stored({"data": ["a"], "algorithms": {"PAA-I": {}}, "permutations": 10**9})
     with pytest.raises(experiments.ExperimentError, match="at most 10,000,000 replays"):
-        experiments.run(large, None)
+        experiments.compare(large, None)
 
 
 @pytest.mark.parametrize(("changes", "message"), WRONG)
