@@ -7,7 +7,8 @@ from pathlib import Path
 from time import process_time
 from typing import Any
 
-from .protocols import RATES, Block, oa3
+from .blocks import RATES, Block
+from .protocols import oa3
 from .published import BLOCKS
 
 AGREEING = ("exact", "agrees")

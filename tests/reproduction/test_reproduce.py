@@ -12,7 +12,7 @@ from oal_engine import datasets
 from oal_engine.datasets import reading
 from oal_engine.kernel import algorithms, rows, stream
 from oal_engine.kernel.parameters import combinations
-from oal_engine.reproduction import protocols, published, reproduce
+from oal_engine.reproduction import blocks, protocols, published, reproduce
 from tests.harness import ROOT, SHARED
 
 pytestmark = pytest.mark.slow
@@ -132,7 +132,7 @@ def test_json_has_every_figure_with_its_settings(shared, command):
     for line in block["lines"]:
         assert all(keys == set(row) - {"others"} for row in (line, *line["others"]))
         assert all(numbers == set(rate) for rate in line["rates"].values())
-        assert list(protocols.RATES) == list(line["rates"])
+        assert list(blocks.RATES) == list(line["rates"])
 
 
 def test_one_table_is_written_into_the_page_and_the_others_stay(shared, command, tmp_path):
@@ -232,7 +232,7 @@ def test_smoothing_meets_the_share_of_labels():
 )
 def test_verdicts_know_which_way_is_better(metric, ours, verdict):
     """Verdicts are exact, agrees (within two published deviations), better or worse, and for rates higher or lower."""
-    assert verdict == protocols._verdict(GERMAN, protocols.Figure(metric), ours, 1.655, 53.76, 1.655)
+    assert verdict == blocks._verdict(GERMAN, blocks.Figure(metric), ours, 1.655, 53.76, 1.655)
 
 
 def test_a_setting_is_the_best_of_its_grid():
@@ -290,8 +290,8 @@ def test_a_block_of_classes_runs_from_its_file(tmp_path):
         *([*map(str, x), "abc"[k]] for k, x in zip(y, np.eye(3)[y] + rng.normal(size=(1300, 3)))),
     ]
     (tmp_path / "three.csv").write_text("\n".join(map(",".join, cells)))
-    figures = {"MPAA-II": protocols.Published(1.0, 0.1), "MM-AMD": protocols.Published(2.0, 0.1), "MD-AMD": None}
-    parts = {"20 % of labels": protocols.Part(published.ACCURACY, figures)}
+    figures = {"MPAA-II": blocks.Published(1.0, 0.1), "MM-AMD": blocks.Published(2.0, 0.1), "MD-AMD": None}
+    parts = {"20 % of labels": blocks.Part(published.ACCURACY, figures)}
     block = replace(
         LETTER,
         files=("three.csv",),
@@ -338,7 +338,7 @@ def signs():
 
 def block_of(published_numbers, **more):
     """Return a block whose only table column is the sum, with these published numbers."""
-    parts = {"sum": protocols.Part(published.SUM, published_numbers)}
+    parts = {"sum": blocks.Part(published.SUM, published_numbers)}
     return replace(GERMAN, parts=parts, also={}, **more)
 
 
@@ -346,7 +346,7 @@ def test_the_rates_tell_a_wrong_algorithm_whose_figure_is_right(signs):
     """The summary names an algorithm whose sensitivity or specificity is not as printed, even if its sum agrees."""
     right = {"sensitivity": (100.0, 1.0), "specificity": (95.0, 1.0)}
     for rates, words in ((right, "For 1 of 1 a"), (right | {"specificity": (90.0, 1.0)}, "Not for Perceptron (sum).")):
-        block = block_of({"Perceptron": protocols.Published(97.5, 1.0, rates)})
+        block = block_of({"Perceptron": blocks.Published(97.5, 1.0, rates)})
         line = protocols.line(block, "sum", "Perceptron", {}, signs)
         assert line["verdict"] in ("exact", "agrees")
         assert words in reproduce._summary(block, [line])
@@ -369,7 +369,7 @@ def test_the_nearest_setting_is_nearest_in_figure_and_rates():
     for k, (tp, tn) in enumerate(((60, 40), (40, 60))):
         counts[k, 0, 1, 2, 1], counts[k, 0, 0, 2, 1] = tp, 100 - tp
         counts[k, 0, 0, 0, 1], counts[k, 0, 1, 0, 1] = tn, 100 - tn
-    printed = protocols.Published(50, 1, {"sensitivity": (40, 2), "specificity": (60, 2)})
+    printed = blocks.Published(50, 1, {"sensitivity": (40, 2), "specificity": (60, 2)})
     assert [10, 0] == pytest.approx(printed.distance(published.SUM, counts))
     assert "b" == protocols.chosen(published.SUM, ["a", "b"], counts, printed)
 
@@ -377,7 +377,7 @@ def test_the_nearest_setting_is_nearest_in_figure_and_rates():
 def test_claims_are_counted_by_the_larger_deviation():
     """By each metric, a claimed algorithm is ahead of, level with or behind its best rival, measured by the larger of
     their deviations. For costs, lower is better."""
-    parts = {"sum": protocols.Part(published.SUM, {}), "cost": protocols.Part(published.COST, {})}
+    parts = {"sum": blocks.Part(published.SUM, {}), "cost": blocks.Part(published.COST, {})}
     block = replace(GERMAN, parts=parts, claims=(("A", ("B", "C")),))
     lines = [
         {"part": part, "algorithm": name, "ours": ours, "std": 1.0, "chosen": ""}
