@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from oal_engine import datasets, experiments
+from oal_engine.datasets import prior
 from oal_engine.experiments import report, specifications, tuned_runs
 from oal_engine.experiments.replays import ReplayOptions, replay
 from oal_engine.kernel import metrics, rows, spending, stream
@@ -53,39 +54,29 @@ def test_runs_equal_the_kernels_replays(store, algorithm, setting, changes):
         assert replay.queried == line.asked[k]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("budget", [20, ROUNDS])
-def test_floors_are_those_of_replays(store, budget):
-    """The guaranteed minima of metrics in a comparison equal those of `replay`, whether the budget is spent early or
-    lasts to the end. Loading the comparison again does not change them."""
-    wanted = spec(budgets=[budget], floor=0.6, alpha_p=0.7)
+@pytest.mark.parametrize(
+    "changes", [{"points": 1}, {}, {"floor": 0.6}, {"floor": 0.6, "budgets": [ROUNDS], "alpha_p": 0.7}, {"seeded": 2}]
+)
+def test_runs_equal_those_of_replay(store, changes):
+    """Both evaluations, the final list and the guaranteed minima of each run equal those of `replay`, whether the
+    budget is spent early or lasts to the end, and with the same prior. Loading the comparison does not change them."""
+    data, values = datasets.Dataset(store, "a"), {"budgets": [20]} | changes
+    seeds = [str(k) for k in np.flatnonzero(data.y > 0)[: values.pop("seeded", 0)]]
+    wanted = spec(**values, seed_items=seeds)
     made = experiments.compare(wanted, store)
-    expected = replay(
-        experiments.chosen("PAA-I", {}),
-        table(0),
-        options=ReplayOptions(permutations=3, seed=wanted.seed, budget=budget, floor=0.6, alpha_p=0.7),
-    )
+    options = ReplayOptions(
+        permutations=3, seed=wanted.seed, budget=wanted.budgets[0], floor=wanted.floor, alpha_p=wanted.alpha_p,
+        prior=prior.make_prior(data, items=seeds),
+    )  # fmt: skip
+    expected = replay(experiments.chosen("PAA-I", {}), data, options=options)
     for each in (made, experiments.load(store, made.name)):
         (line,) = each.as_json()["results"]
-        assert [run["floor"] for run in expected["runs"]] == [run["floor"] for run in line["runs"]]
-        assert 0 < line["mean"]["floor"]["push_query"]["recall"] < 1
-
-
-@pytest.mark.parametrize("points", [1, 5])
-def test_the_list_is_that_of_replays(store, points):
-    """The evaluation `list` (of the final predictions) is in a comparison's tables and equals that of `replay`, even
-    after the comparison is loaded again."""
-    wanted = spec(budgets=[20], points=points)
-    made = experiments.compare(wanted, store)
-    options = ReplayOptions(permutations=3, seed=wanted.seed, budget=20)
-    expected = replay(experiments.chosen("PAA-I", {}), table(0), options=options)
-    for each in (made, experiments.load(store, made.name)):
-        (line,) = each.as_json()["results"]
-        assert [run["list"] for run in expected["runs"]] == [run["list"] for run in line["runs"]]
+        for key in (*metrics.EVALUATIONS, metrics.LIST, *["floor"] * bool(wanted.floor)):
+            assert [run[key] for run in expected["runs"]] == [run[key] for run in line["runs"]]
         mean = line["mean"]["list"]["f1"]
         assert mean == report.frame(each)["list_f1"].mean() == each.values(each.lines[0], "f1", "list").mean()
-        (row,) = report.table(each, "a", 20, "push")
-        assert row.further == {"F1 of the list": pytest.approx(mean)}
+        (row,) = report.table(each, "a", wanted.budgets[0], "push")
+        assert row.further["F1 of the list"] == pytest.approx(mean)
 
 
 def test_predictions_for_a_fold_left_out_are_no_list(store):

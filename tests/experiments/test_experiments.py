@@ -14,11 +14,9 @@ import pytest
 
 from oal_engine import datasets, experiments
 from oal_engine.cli import main as cli
-from oal_engine.datasets import prior
-from oal_engine.experiments import replays, running, specifications, tuned_runs
+from oal_engine.experiments import running, specifications, tuned_runs
 from oal_engine.experiments.specifications import Hit, Specification, specification
 from oal_engine.kernel import metrics, stream
-from oal_engine.kernel.algorithms import strategy
 from oal_engine.kernel.parameters import combinations
 from oal_engine.store import Store
 from tests.harness import ROOT
@@ -73,26 +71,21 @@ def passes(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("tune", ["none", "2:1", "cv", "hindsight"])
 def test_the_same_specification_gives_the_same_json(store, tmp_path, tune):
-    """A comparison's JSON is identical with one thread, four or the default, in another database, and after loading."""
+    """A comparison's JSON is identical with one thread, four or the default, with processes, in another database, and
+    after loading."""
     wanted = specification(SEVERAL | {"tune": tune, "permutations": 3})
     first = json.dumps(experiments.compare(wanted, store, "first").as_json())
     for name, workers in (("one", 1), ("four", 4)):
         with ThreadPoolExecutor(workers) as threads:
             assert first == json.dumps(experiments.compare(wanted, store, name, threads).as_json())
+    if tune == "2:1":
+        with ProcessPoolExecutor(2, get_context("spawn")) as processes:  # share only the rows on disk
+            assert first == json.dumps(experiments.compare(wanted, store, "processes", processes).as_json())
     other = Store(tmp_path / "other.db")
     for name, seed, rounds in (("a", 0, ROUNDS), ("b", 1, 70)):
         datasets.add(other, name, table(seed, rounds), name)
     assert first == json.dumps(experiments.compare(wanted, other).as_json())
     assert first == json.dumps(experiments.load(store, "first").as_json())
-
-
-@pytest.mark.slow
-def test_processes_give_the_same_json(store):
-    """Processes, which share only the rows on disk, give the same result as threads."""
-    wanted = specification(SEVERAL)
-    with ProcessPoolExecutor(2, get_context("spawn")) as processes:
-        output = experiments.compare(wanted, store, "processes", processes).as_json()
-    assert experiments.compare(wanted, store, "threads").as_json() == output
 
 
 @pytest.mark.slow
@@ -220,22 +213,12 @@ def test_a_name_stands_for_one_specification(store):
     assert [0, 1, 2] == [run["seed"] for run in experiments.load(store, "mine").as_json()["results"][0]["runs"]]
 
 
-def test_a_comparison_begins_with_seeds(store):
-    """Replays with seed items equal `replay` with the same prior; without seeds the stored specification has no key for
-    seeds."""
-    data = datasets.Dataset(store, "a")
-    seeds = [str(k) for k in np.flatnonzero(data.y > 0)[:2]]
-    plain, seeded = (
-        experiments.compare(spec(seed_items=ids, budgets=[20]), store, name) for name, ids in (("x", []), ("y", seeds))
-    )
+def test_seeds_are_part_of_a_specification(store):
+    """Replays with seed items are others than those without, whose stored specification has no key for seeds."""
+    plain, seeded = (experiments.compare(spec(seed_items=ids), store, name) for name, ids in (("x", []), ("y", ["3"])))
     assert "seed_items" not in store.comparison("x")["specification"]
-    assert tuple(seeds) == experiments.load(store, "y").spec.seed_items
+    assert ("3",) == experiments.load(store, "y").spec.seed_items
     assert not set(plain.lines[0].jobs) & set(seeded.lines[0].jobs)
-    known = prior.make_prior(data, items=seeds)
-    runs = replays.replay(
-        strategy("PAA-I"), data, options=replays.ReplayOptions(permutations=3, budget=20, prior=known)
-    )["runs"]
-    assert [run["push"] for run in runs] == [run["push"] for run in seeded.as_json()["results"][0]["runs"]]
 
 
 def test_the_list_leaves_the_lines_out(store):
@@ -520,6 +503,8 @@ def test_compare_with_a_file(command, tmp_path):
     assert 4 == output["results"][0]["runs"][0]["queried"]
     output = json.loads(command("compare", "--spec", "folder/x.json", "--algorithms", "OAAL", "--json")[1])
     assert [{"delta_plus": 1}] == [result["settings"] for result in output["results"]]
+    code, out, err = command("compare", "--spec", "folder/x.json", "--held-out", "--tune", "cv")
+    assert (0, "", True) == (code, err, "OAAL" in out)
 
 
 def test_tune(command, store):
@@ -546,16 +531,6 @@ def test_tune(command, store):
     best = specifications.outlined(comparison.lines[0].setting)
     assert text.index(best) < text.index(specifications.outlined(comparison.trials()[-1]["settings"]))
     assert "a, 10 labels" in text
-
-
-def test_held_out_on_the_command_line(command):
-    """With --held-out, `compare` prints each run's metrics on one held-out fold."""
-    line = ("compare", "a", "--algorithms", "PA-I", "--held-out", "--permutations", 5)
-    output = json.loads(command(*line, "--json")[1])
-    assert [18] * 5 == [
-        sum(run["push"][key] for key in ("tp", "fp", "tn", "fn")) for run in output["results"][0]["runs"]
-    ]
-    assert "PA-I" in command(*line)[1]
 
 
 def test_an_interrupted_command_says_that_it_goes_on(command, store, monkeypatch):

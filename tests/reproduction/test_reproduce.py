@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 
 from oal_engine import datasets
 from oal_engine.datasets import reading
-from oal_engine.kernel import algorithms, rows, stream
+from oal_engine.kernel import algorithms, rows
 from oal_engine.kernel.parameters import combinations
 from oal_engine.reproduction import blocks, protocols, published, reproduce
 from tests.harness import ROOT, SHARED
@@ -204,17 +204,15 @@ def test_w8a_has_5455_rows_of_zeros(shared):
     assert run.missed[0, 2].sum() == counts[0].sum()  # with no label asked all other margins are 0: predicted positive
 
 
-def test_smoothing_meets_the_share_of_labels():
-    """`smoothing` finds the delta at which a rule asks for the wanted share of labels. A random rule gets this share as
-    its q."""
-    rng = np.random.default_rng(4)
-    data = table(rng.normal(size=(3000, 4)), np.where(rng.normal(size=3000) > 0, 1, -1))
-    run = protocols.Stream(data, [stream.shuffled(3000, seed) for seed in range(3)], 1.0)
-    choice = protocols.smoothing(run, "PAA-I", 0.1, None, {"C": 0.1})
-    counts = run.counts("PAA-I", [choice])
-    assert choice["C"] == 0.1
-    assert counts[..., 1].sum() / counts.sum() == pytest.approx(0.1, abs=0.005)
-    assert {"C": 1.0, "q": 0.2} == protocols.smoothing(run, "RPA-I", 0.2, None, {"C": 1.0})
+@pytest.mark.parametrize(("algorithm", "key", "random"), [("MPAA-I", "delta", "MRPA-I"), ("MM-AMD", "b", "MR-AMD")])
+def test_smoothing_meets_the_share_of_labels(three, algorithm, key, random):
+    """`smoothing` finds the delta or the b at which a rule asks for the wanted share of labels. A random rule gets this
+    share as its q."""
+    choice = protocols.smoothing(three, algorithm, 0.2, None, {})
+    counts = three.counts(algorithm, [choice])
+    assert [key] == list(choice)
+    assert counts[..., 1].sum() / counts.sum() == pytest.approx(0.2, abs=0.01)
+    assert {"q": 0.2} == protocols.smoothing(three, random, 0.2, None, {})
 
 
 @pytest.mark.parametrize(
@@ -252,15 +250,6 @@ def test_figures_of_more_than_two_classes_are_those_of_the_classes(three):
     assert (2, 3, 3, 4, 2) == counts.shape
     assert pytest.approx(100 * right / 1500) == published.ACCURACY.of(counts)
     assert right[0].min() > 1000
-
-
-def test_smoothing_knows_the_parameter_of_each_rule(three):
-    """To get the wanted share of labels, `smoothing` sets b of the discriminative rule and q of the random rule."""
-    choice = protocols.smoothing(three, "MM-AMD", 0.2, None, {"eta": 0.1})
-    counts = three.counts("MM-AMD", [choice])
-    assert ["eta", "b"] == list(choice)
-    assert counts[..., 1].sum() / counts.sum() == pytest.approx(0.2, abs=0.01)
-    assert {"eta": 0.1, "q": 0.2} == protocols.smoothing(three, "MR-AMD", 0.2, None, {"eta": 0.1})
 
 
 def test_a_setting_that_cannot_reach_the_share_does_not_count(three):
