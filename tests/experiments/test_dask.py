@@ -18,7 +18,6 @@ from oal_engine.experiments import tuned_runs
 from oal_engine.store import Store
 from oal_engine.versions import versions
 from tests.harness import ROOT
-from tests.harness.comparing import days, spec
 
 distributed = pytest.importorskip("distributed", reason="needs Dask: pip install .[dask]")
 from oal_engine.experiments import cluster  # noqa: E402
@@ -85,17 +84,6 @@ def test_a_worker_that_is_killed_changes_nothing(local, store):
         pids = set(client.run(os.getpid).values())
     assert second in pids
     assert first not in pids
-
-
-@pytest.mark.slow
-def test_questions_have_the_same_figures(local, tmp_path):
-    """A comparison of several questions gives the same JSON on a cluster and with threads."""
-    data = {"file": days(tmp_path, 90).name, "label": "topics", "contains": True, "positive": ["a"]}
-    wanted = spec(data=[data], algorithms={"auto": {}}, budgets=[20], questions=["b", "a"])
-    store = Store(tmp_path / "studio.db")
-    with cluster.executor(local.scheduler_address, experiments.sources(wanted, store, tmp_path)) as executor:
-        output = experiments.compare(wanted, store, "cluster", executor, folder=tmp_path).as_json()
-    assert output == experiments.compare(wanted, store, "threads", folder=tmp_path).as_json()
 
 
 @pytest.mark.slow

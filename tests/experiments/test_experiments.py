@@ -144,20 +144,6 @@ def test_settings_that_share_a_pass_begin_with_the_seeds(store, passes):
     assert not np.array_equal(together, tuned_runs.replayed(run.source, jobs))
 
 
-@pytest.mark.slow
-def test_a_comparison_of_passes_that_is_stopped_goes_on(store, passes):
-    """After a stop, the settings of finished passes are not run again, and the result is the same as without a stop."""
-    wanted = specification(SEVERAL)
-    never = experiments.compare(wanted, store, "never stopped").as_json()
-    tried = sum(passes)
-    passes.clear()
-    with pytest.raises(KeyboardInterrupt):
-        experiments.compare(wanted, store, "stopped", progress=stopping(30))
-    passes.clear()
-    assert never == experiments.compare(wanted, store, "stopped").as_json()
-    assert 0 < sum(passes) < tried
-
-
 def test_what_is_finished_does_not_wait_for_a_long_replay(store, monkeypatch):
     """Finished replays are stored while the next one runs."""
     begun, replayed = [], running.replayed
@@ -549,27 +535,6 @@ def test_an_interrupted_command_says_that_it_goes_on(command, store, monkeypatch
 def interrupted(compare):
     """Wrap `experiments.compare` so that it is stopped after its first replays."""
     return lambda *arguments, progress, **options: compare(*arguments, progress=stopping(1), **options)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("compare", "a"), "compare needs --algorithms NAME,NAME or a --spec that names some. Got neither."),
-        (("compare", "a", "--algorithms", "OAAL", "--set", "C=1"), "none of OAAL has a parameter C."),
-        (("compare", "a", "--algorithms", "OAAL", "--set", "C"), "--set must be KEY=VALUES, or A:KEY="),
-        (("compare", "a", "--algorithms", "OAAL", "--set", "PA:C=1"), "--set must be KEY=VALUES, or A:KEY="),
-        (("compare", "a", "--algorithms", "PAA-I", "--set", "C=1,"), "C must be a number, several (1, 10), or powers"),
-        (("compare", "a", "--algorithms", "OAAL", "--rho", "x"), "--rho must be auto, laplace or a number. Got x."),
-        (("compare", "--spec", "missing.toml"), "missing.toml cannot be opened: No such file or directory."),
-        (("tune", "a", "--algorithm", "OAAL", "--tune", "none"), "--tune must be 2:1, cv or hindsight. Got none."),
-        (("results", "nothing"), "comparison nothing does not exist. There are: none."),
-    ],
-)  # fmt: skip
-def test_errors_of_the_commands_are_one_sentence(command, arguments, message):
-    """An error prints one line on standard error and nothing on standard output, and exits with code 1."""
-    code, out, err = command(*arguments)
-    assert (1, "", 1) == (code, out, err.count("\n"))
-    assert err.startswith(f"error: {message}")
 
 
 def test_a_scheduler_needs_dask(command, monkeypatch):
