@@ -426,17 +426,10 @@ def asking():
     return model
 
 
-def changed(model, **values):
-    """Set attributes of a model, and return it."""
-    vars(model).update(values)
-    return model
-
-
 ERRORS = [
     (lambda: MODEL("XYZ").fit(X, Y), r"algorithm must be one of auto, .*\. Got XYZ\."),
     (lambda: MODEL("pa + x").fit(X, Y), r"rule must be one of all, .*\. Got x\."),
     (lambda: MODEL("PA-I", eta=1).fit(X, Y), r"PA-I has no parameter eta\. It has C\."),
-    (lambda: changed(MODEL("PA-I"), eta=1).fit(X, Y), r"PA-I has no parameter eta\. It has C\."),
     (lambda: MODEL("PA-I", C=-1).fit(X, Y), r"C of pa-i must be > 0\. Got -1\."),
     (lambda: MODEL(budget=-1).fit(X, Y), r"budget of OnlineActiveClassifier must be a whole number >= 0\. Got -1\."),
     (lambda: MODEL(random_state="x").fit_stream(X, Y.item, classes=[0, 1]),

@@ -79,15 +79,6 @@ def test_runs_equal_those_of_replay(store, changes):
         assert row.further["F1 of the list"] == pytest.approx(mean)
 
 
-def test_predictions_for_a_fold_left_out_are_no_list(store):
-    """A comparison that predicts held-out folds lacks the evaluation `list` of final predictions. An error says so."""
-    made = experiments.compare(spec(budgets=[20], held_out=True), store)
-    assert not made.has_list
-    assert "list" not in made.as_json()["results"][0]["mean"]
-    with pytest.raises(experiments.ExperimentError, match="no list was measured in"):
-        made.values(made.lines[0], "f1", "list")
-
-
 def test_the_curve_is_over_the_runs(store):
     """A curve has, at each mark (recorded point), the round, the mean number of labels, and the metric's mean and
     standard deviation over runs."""
@@ -227,7 +218,10 @@ def test_held_out_measures_the_final_model(store):
         assert [90, 90] == line.counts.reshape(2, 5, -1).sum((1, 2)).tolist()
         expected = [held_out(data, line.algorithm, line.setting, seed).tolist() for seed in range(10)]
         assert expected == line.counts[:, 0].tolist()
-    assert "queried" not in comparison.as_json()["results"][0]["runs"][0]
+    assert not {"queried", "list"} & comparison.as_json()["results"][0]["runs"][0].keys()
+    assert not comparison.has_list
+    with pytest.raises(experiments.ExperimentError, match="no list was measured in"):
+        comparison.values(comparison.lines[0], "f1", "list")
     firsts = [set(tuned_runs.folds(ROUNDS, seed)[1]) for seed in range(10)]
     assert set(range(ROUNDS)) == set.union(*firsts[:5]) == set.union(*firsts[5:])
     assert firsts[0] != firsts[5]

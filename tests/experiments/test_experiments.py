@@ -347,7 +347,8 @@ def test_data_sets_are_found_or_imported(store, tmp_path):
 
 
 def test_the_same_rows_in_another_place_are_the_same(store, tmp_path):
-    """The keys of replays depend on rows and labels, not on names or folders; one changed label changes them."""
+    """The keys of replays depend on rows and labels, not on names or folders; one changed label, or other
+    answers to a question, change them."""
     other = Store(tmp_path / "other.db")
     datasets.add(other, "renamed", table(0), "a")
     changed = table(0)
@@ -359,6 +360,10 @@ def test_the_same_rows_in_another_place_are_the_same(store, tmp_path):
     ]
     assert keys[0] == keys[1]
     assert not set(keys[0]) & set(keys[2])
+    (source,) = experiments.sources(spec(), store)
+    job = experiments.TunedRun(spec(), source, "auto", 20, {}).job({}, ("all", 0))
+    answered = [source._replace(questions=(("q", answers),)) for answers in (b"\1", b"\2")]
+    assert 3 == len({experiments.job_key(each, job) for each in (source, *answered)})
 
 
 # Errors

@@ -90,15 +90,6 @@ def test_any_workers_and_a_stored_result_give_the_same_json(data, store):
     assert first == json.dumps(experiments.load(store, "threads").as_json())
 
 
-def test_other_answers_are_other_replays(data, store):
-    """Stored replays are not used for questions with other answers, even over the same rows."""
-    (source,) = experiments.sources(spec(), store)
-    job = experiments.TunedRun(spec(), source, "auto", 20, {}).job({}, ("all", 0))
-    (name, answers), *others = source.questions
-    changed = source._replace(questions=((name, bytes(255 - byte for byte in answers)), *others))
-    assert 2 == len({experiments.job_key(each, job) for each in (source, changed)})
-
-
 @pytest.mark.slow
 def test_the_command_and_its_files(data, store, command):
     """The table has a line with the worst question, and the CSV has a row for each line, run and question."""

@@ -20,18 +20,15 @@ def store(tmp_path_factory):
     return stored(tmp_path_factory.mktemp("comparing"))
 
 
-def test_omitted_values_are_tuned_over_the_usual_grids():
-    """A parameter without values is tuned over the papers' grid, or has its default if nothing is tuned."""
-    tens = [10.0**k for k in range(-5, 6)]
-    assert {"C": tens, "delta": tens} == experiments.grid("PAA-I", {}, "2:1")
-    assert {} == experiments.grid("PAA-I", {}, "none")
-
-
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_every_algorithm_stands_beside_tuned_ones(name):
-    """The default grid of an algorithm has only allowed values; `auto` and its variants have no grid."""
+    """The default grid of an algorithm has only allowed values; `auto` and its variants have no grid. A parameter
+    without values is tuned over the papers' grid, or has its default if nothing is tuned."""
     tuned = experiments.grid(name, {}, "2:1")
     assert not (tuned and name.startswith("auto"))
+    assert {} == experiments.grid(name, {}, "none")
+    tens = [10.0**k for k in range(-5, 6)]
+    assert {"C": tens, "delta": tens} == experiments.grid("PAA-I", {}, "2:1")
     assert {"C": [2]} == experiments.grid("PAA-I", {"C": 2}, "2:1")
     assert {"C": [0.25, 0.5, 1, 2]} == experiments.grid("PAA-I", {"C": "2^-2..2^1"}, "none")
 

@@ -75,27 +75,15 @@ def test_german_says_where_the_best_of_the_grid_is_another_setting(german):
     assert not others["ACOG-I"]
 
 
-@pytest.mark.parametrize("name", published.BLOCKS)
-def test_every_block_is_listed_with_its_files_and_its_protocol(name):
-    """Each block of published figures names its paper, table, files and protocol, and only algorithms that exist."""
-    entry = next(entry for entry in reproduce.listed() if entry["name"] == name)
-    block = published.BLOCKS[name]
-    assert all((entry["paper"], entry["table"], entry["files"], len(entry["protocol"]) > 100, block.parts))
-    assert name in reproduce.outline()
-    assert all(algorithm in algorithms.ALGORITHMS for part in block.parts.values() for algorithm in part.published)
-
-
-def test_an_unknown_table_is_refused_with_the_names_of_all_tables(command):
-    """The error for an unknown table lists the names of all tables."""
-    sentence = f"error: a table must be all or one of {', '.join(published.BLOCKS)}. Got iris.\n"
-    assert (1, "", sentence) == command("iris")
-
-
-def test_the_list_is_one_object(command):
-    """--list --json prints every block."""
-    code, printed, _ = command("--list", "--json")
-    assert code == 0
-    assert reproduce.listed() == json.loads(printed)["blocks"]
+def test_every_block_is_listed_with_its_files_and_its_protocol(command):
+    """--list names the paper, table, files and protocol of each block, and a block has only algorithms that exist."""
+    listed = json.loads(command("--list", "--json")[1])["blocks"]
+    assert [*published.BLOCKS] == [entry["name"] for entry in listed]
+    assert all(all((each["paper"], each["table"], each["files"], len(each["protocol"]) > 100)) for each in listed)
+    assert all(f"{name}: " in command("--list")[1] for name in published.BLOCKS)
+    parts = [part for block in published.BLOCKS.values() for part in block.parts.values()]
+    assert {algorithm for part in parts for algorithm in part.published} <= {*algorithms.ALGORITHMS}
+    assert all(block.parts for block in published.BLOCKS.values())
 
 
 @pytest.mark.parametrize("name", published.BLOCKS)
@@ -106,16 +94,18 @@ def test_a_missing_file_is_one_sentence(name, tmp_path, command):
     assert (1, "", sentence) == command(name, "--data-dir", tmp_path)
 
 
-def test_zero_rows_can_be_counted_in_the_table_of_w8a_only(command):
-    """Counting zero rows as mistakes is an option of the table oa3-w8a, and every other table refuses it."""
-    assert (1, "", "error: zero rows can be counted as mistakes in oa3-w8a alone. Got acog-german.\n") == command(
-        "acog-german", "--count-zero-rows-as-mistakes"
-    )
-
-
-def test_a_command_without_a_table_says_what_it_needs(command):
-    """Without arguments nothing runs, and the error says what the command needs."""
-    assert (1, "", "error: reproduce needs the name of a table, all, --list or --write.\n") == command()
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("iris",), f"a table must be all or one of {', '.join(published.BLOCKS)}. Got iris."),
+        (("acog-german", "--count-zero-rows-as-mistakes"),
+         "zero rows can be counted as mistakes in oa3-w8a alone. Got acog-german."),
+        ((), "reproduce needs the name of a table, all, --list or --write."),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_reproduced_is_refused_in_a_sentence(command, arguments, message):
+    """An unknown table, an option of another table, and no table at all are refused with what is allowed."""
+    assert (1, "", f"error: {message}\n") == command(*arguments)
 
 
 def test_json_has_every_figure_with_its_settings(shared, command):
