@@ -294,15 +294,6 @@ def test_answers_to_check_are_listed(ok, labelled):
     assert all(line["id"] in shown for lines in lists.values() for line in lines)
 
 
-def test_an_export_that_fails_leaves_the_file_as_it_was(run, labelled, tmp_path):
-    """A wrong session or format does not empty the file of an earlier export."""
-    out = tmp_path / "labels.csv"
-    out.write_text("earlier labels")
-    for arguments in ((99, "--format", "csv"), (labelled.id, "--format", "xml")):
-        assert 1 == run("export", *arguments, "--out", out)[0]
-    assert "earlier labels" == out.read_text()
-
-
 # Errors
 
 
@@ -346,6 +337,9 @@ def cut(path):
         ("predict DATA --model missing", "missing cannot be opened: No such file or directory."),
         ("predict DATA --model FOLDER", "cannot be opened: Is a directory."),
         ("predict DATA --model WORDS", "words.txt is not a model: it must be JSON lines, plain or gzipped"),
+        ("predict parts --model m --parts", "--parts needs a folder, --out with another folder, and no --vectors."),
+        ("predict a.csv --model m --workers 2", "--workers, --processes and --scheduler are for --parts."),
+        ("predict parts --model m --out x.zip", "the name of the file to write must end in"),
         ("publish 9", "session 9 does not exist."),
         ("adopt missing", "missing cannot be opened: No such file or directory."),
         ("adopt WORDS", "words.txt cannot be adopted: line 1 is not a JSON object: "),

@@ -62,16 +62,6 @@ def test_scikit_learn_checks_it(algorithm):
     assert {"check_array_api_input"} >= {result["check_name"] for result in results if result["status"] == "skipped"}
 
 
-def test_y_is_one_column():
-    """A two-dimensional `y` is refused, and the error states its shape: a model answers one question only."""
-    X, y = data()
-    message = r"y should be a 1d array, got an array of shape \(200, 2\) instead"
-    with pytest.raises(ValueError, match=message):
-        OnlineActiveClassifier().fit(X, np.column_stack([y, 1 - y]))
-    with pytest.raises(ValueError, match=message):
-        OnlineActiveClassifier().partial_fit(X, np.column_stack([y, 1 - y]), classes=[0, 1])
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("matrix", [np.asarray, csr_array])
 @pytest.mark.parametrize("algorithm", [*TWO, *SEVERAL])
@@ -428,6 +418,7 @@ def asking():
 
 ERRORS = [
     (lambda: MODEL("XYZ").fit(X, Y), r"algorithm must be one of auto, .*\. Got XYZ\."),
+    (lambda: MODEL().fit(X, np.column_stack([Y, 1 - Y])), r"should be a 1d array, got an array of shape .* instead\."),
     (lambda: MODEL("pa + x").fit(X, Y), r"rule must be one of all, .*\. Got x\."),
     (lambda: MODEL("PA-I", eta=1).fit(X, Y), r"PA-I has no parameter eta\. It has C\."),
     (lambda: MODEL("PA-I", C=-1).fit(X, Y), r"C of pa-i must be > 0\. Got -1\."),

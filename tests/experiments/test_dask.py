@@ -175,18 +175,13 @@ def test_the_option(local, store, command):
     ("address", "message"),
     [
         ("tcp://127.0.0.1:1", "^no Dask scheduler answers at tcp://127.0.0.1:1: "),
+        ("tls://nowhere:1", "^tls://nowhere:1 needs a certificate"),
         ("nowhere", "^a Dask scheduler must be at tcp://HOST:PORT or tls://HOST:PORT. Got nowhere.$"),
     ],
 )
 def test_a_scheduler_that_is_not_there(address, message, monkeypatch):
-    """If an address is invalid, or no scheduler answers there, a one-line error names the address."""
+    """If an address is invalid, needs a certificate, or no scheduler answers there, a one-line error names it."""
     monkeypatch.setattr(cluster, "TIMEOUT_SECONDS", 0.5)
     with pytest.raises(experiments.ExperimentError, match=message) as error, cluster.executor(address, []):
         pass
     assert "\n" not in str(error.value)
-
-
-def test_tls_needs_a_certificate():
-    """A TLS address without a certificate is refused before any connection is tried."""
-    with pytest.raises(experiments.ExperimentError, match=r"^tls://nowhere:1 needs a certificate"):
-        cluster.executor("tls://nowhere:1", []).__enter__()

@@ -33,8 +33,8 @@ def store(tmp_path):
     store.close()
 
 
-def begun(store, values, name=None):
-    return experiments.begin(experiments.specification(values), store, name)
+def begun(store, values):
+    return experiments.begin(experiments.specification(values), store)
 
 
 def until(condition):

@@ -122,8 +122,6 @@ def test_the_command_and_its_files(data, store, command):
         ({"algorithms": {"auto-classes": {}}}, "questions need algorithms for two classes. Got auto-classes."),
         ({"algorithms": {"auto": {"exponent": 0.5}}}, "exponent of auto is fixed at 0.3. Got 0.5."),
         ({"floor": 0.5}, "a comparison with questions must have no floor. Got 0.5."),
-        ({"hit": 0.1}, "a comparison with questions must have no hit. Got 0.1."),
-        ({"times": True}, "a comparison with questions must have no times. Got True."),
         ({"seed_items": ["1"]}, "a comparison with questions must have no seed_items. Got ('1',)."),
         ({"points": 50_000, "questions": [*map(str, range(30))]}, "a comparison must have at most 5,000,000 marks"),
     ],

@@ -93,19 +93,15 @@ def test_the_line_of_a_projection_is_the_cut_through_the_plane():
 
 @pytest.mark.parametrize("features", [1, 2])
 def test_rows_of_two_features_are_shown_as_they_are(features):
-    """Rows of one or two features are shown without a projection."""
+    """Rows of one or two features are shown without a projection. Equal rows are one point, not an error."""
     table = np.arange(12.0 * features).reshape(12, features)
     view = race.principal(as_rows(csr_array(table)), np.ones(12))
     assert np.array_equal(np.pad(table, ((0, 0), (0, 2 - features))), view.points)
     assert np.array_equal(table.sum(1), view.points @ view.line(np.ones(features))[:2])
     assert 1 == view.share
-
-
-def test_equal_rows_have_a_view():
-    """Rows without any variation are one point, not an error."""
-    view = race.principal(as_rows(np.ones((12, 5))), np.ones(12))
-    assert not view.points.any()
-    assert np.isfinite(view.basis).all()
+    point = race.principal(as_rows(np.ones((12, 5))), np.ones(12))
+    assert not point.points.any()
+    assert np.isfinite(point.basis).all()
 
 
 def test_the_record_is_small_and_ends_as_the_replay():

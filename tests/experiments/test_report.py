@@ -244,13 +244,9 @@ def test_the_best_is_marked_and_so_is_what_is_level_with_it():
     assert [name for name, each in tests.items() if each["level"] and not each["best"]] == [
         row.name for row in rows if row.cells["f1"][2] == "level"
     ]
-
-
-def test_a_single_run_marks_nobody_as_level():
-    """A single run has no test, so that no name is marked as level."""
-    rows = report.table(made(permutations=1), "one", 5, "push")
-    assert {"best", ""} == {row.cells["f1"][2] for row in rows}
-    assert {None} == {row.cells["f1"][1] for row in rows}
+    single = report.table(made(permutations=1), "one", 5, "push")  # has no test
+    assert {"best", ""} == {row.cells["f1"][2] for row in single}
+    assert {None} == {row.cells["f1"][1] for row in single}
 
 
 def test_a_sweep_is_a_grid_of_its_means():
