@@ -260,45 +260,27 @@ def test_a_replay_with_a_floor_has_the_floors_of_its_metrics(ok, run, numbers):
     assert (1, "", refused) == run("replay", numbers, *RUN, "--budget", 20, "--floor", 1)
 
 
-def test_parameters_by_key(ok, run, numbers):
-    """A key that learner and rule share needs the prefix `learner.` or `rule.`; `delta` sets both deltas of a rule."""
+def test_parameters_by_key(ok, numbers):
+    """Parameters are set by their keys, also those that need the prefix `learner.` or `rule.`."""
     pair = ("--learner", "ada-da", "--rule", "symmetric")
     result = ok("replay", numbers, *pair, "--json", "--set", "learner.delta=2", "--set", "rule.delta=0.5")
     assert ("ada-da + symmetric", 2.0) == (result["algorithm"], result["params"]["learner.delta"])
-    assert 0.5 == result["params"]["rule.delta"]
-    code, _, err = run("replay", numbers, *pair, "--set", "delta=1")
-    sentence = "delta is a parameter of ada-da and of symmetric. Say learner.delta or rule.delta."
-    assert (1, f"error: {sentence}\n") == (code, err)
-    result = ok("replay", numbers, "--algorithm", "oaal", "--json", "--set", "delta=0.5", "--set", "delta_plus=2")
-    assert ("OAAL", {"delta_plus": 2.0, "delta_minus": 0.5}) == (result["algorithm"], result["params"])
 
 
-def test_replay_begins_with_words_and_items(run, ok, tweets):
-    """Seed words and items change the results of a replay. The output names those used and reports unknown words."""
-    plain = ok("replay", tweets, *TWEETS, *RUN, "--budget", 10)
-    code, out, err = run(
-        "replay", tweets, *TWEETS, *RUN, "--budget", 10, "--seed-words", "#happy, sad", "--seed-items", "2"
-    )
-    result = json.loads(out)
+def test_replay_begins_with_words_items_and_scores(run, ok, tweets, tmp_path):
+    """Seed words and items, or scores from a table, change the results of a replay. The output names those used and
+    reports unknown words. A table without ids is refused."""
+    line = ("replay", tweets, *TWEETS, *RUN, "--budget", 10)
+    (tmp_path / "scores.csv").write_text("id,score\n" + "".join(f"{k},{k % 7}\n" for k in range(2, ROWS + 2)))
+    plain, scored = ok(*line), ok(*line, "--seed-scores", tmp_path / "scores.csv")
+    code, out, err = run(*line, "--seed-words", "#happy, sad", "--seed-items", "2")
+    seeded = json.loads(out)
     assert (0, "Not in the data: sad.\n") == (code, err)
-    assert {"words": ["#happy"], "items": ["2"], "model": None, "scores": 0, "unknown": ["sad"]} == result["prior"]
-    assert "prior" not in plain
-    assert figures(plain["runs"][0]) != figures(result["runs"][0])
-    code, _, err = run("replay", tweets, *TWEETS, *RUN, "--seed-words", "sad,glum")
-    assert (1, "error: seed words must occur in the data. Got sad, glum.\n") == (code, err)
-
-
-def test_replay_begins_with_scores(ok, run, tweets, tmp_path):
-    """Seed scores from a table change the results of a replay. A table without ids is refused."""
-    path = tmp_path / "scores.csv"
-    path.write_text("id,score\n" + "".join(f"{k},{k % 7}\n" for k in range(2, ROWS + 2)))
-    plain, scored = (
-        ok("replay", tweets, *TWEETS, *RUN, "--budget", 10, *more) for more in ((), ("--seed-scores", path))
-    )
-    assert ROWS == scored["prior"]["scores"]
-    assert figures(plain["runs"][0]) != figures(scored["runs"][0])
-    code, _, err = run("replay", tweets, *TWEETS, *RUN, "--seed-scores", tweets)
-    assert (1, "error: tweets.csv has no column 'id'; its columns are title, body, topics.\n") == (code, err)
+    assert {"words": ["#happy"], "items": ["2"], "model": None, "scores": 0, "unknown": ["sad"]} == seeded["prior"]
+    assert (ROWS, False) == (scored["prior"]["scores"], "prior" in plain)
+    assert 3 == len({json.dumps(figures(result["runs"][0])) for result in (plain, scored, seeded)})
+    refused = "error: tweets.csv has no column 'id'; its columns are title, body, topics.\n"
+    assert (1, "", refused) == run(*line, "--seed-scores", tweets)
 
 
 def test_replay_begins_with_the_model_of_a_session(ok, tweets, tmp_path, db):
