@@ -14,7 +14,7 @@ from rich.table import Column, Table
 from typer import Argument, Option
 
 from .. import experiments
-from ..experiments import figures, race_page, report, specifications
+from ..experiments import figures, report, specifications
 from ..experiments import race as races
 from ..kernel import metrics
 from ..kernel.parameters import named
@@ -197,7 +197,7 @@ def race(
     scale = races.overlap(data.rows) if data else races.OVERLAP
     lanes = [(name, races.tuned(name, scale) | _single(values)) for name, values in parameters.items()]
     with tables.whole(out) as file:
-        file.write(race_page.page(data, lanes, budget, seed, texts))
+        file.write(races.page(data, lanes, budget, seed, texts))
 
 
 def _single(values: dict[str, Any]) -> dict[str, float]:

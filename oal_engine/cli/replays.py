@@ -146,8 +146,19 @@ class Beginning(Knowing):
 
     def prior(self, data: datasets.FeatureTable | datasets.Dataset) -> priors.Prior | None:
         """Return the prior, and print the words and items that the data do not have."""
-        learned = _weights(self.seed_model) if self.seed_model else None
-        scores = _scores(self.seed_scores) if self.seed_scores else None
+        learned = scores = None
+        if self.seed_model:
+            model = model_file.read(self.seed_model)
+            if model.multiclass:
+                raise ValueError(
+                    f"--seed-model must be a model of positives and negatives. {self.seed_model} has several classes."
+                )
+            learned = model.head["session"], dict(zip(model.names, model.weights[:, 0].tolist()))
+        if self.seed_scores:
+            items = read(self.seed_scores, Columns(id="id", features=("score",)))
+            if not isinstance(items.vectors, np.ndarray) or items.feature_names != ["score"]:
+                raise ValueError(f"--seed-scores must be a table with columns id and score. Got {self.seed_scores}.")
+            scores = dict(zip(items.ids, items.vectors[:, 0].tolist()))
         start = priors.make_prior(data, **self.lists, model=learned, scores=scores)
         if start and start.unknown:
             print(f"Not in the data: {', '.join(start.unknown)}.", file=sys.stderr)
@@ -259,23 +270,6 @@ def _check_options(name: str, importing: Importing, reading: Reading, *allowed: 
     for option in importing.changed() + reading.changed():
         if option not in allowed:
             raise ValueError(f"{option} is for files: the data set {name} has been imported already.")
-
-
-def _weights(path: Path) -> tuple[str, dict[str, float]]:
-    """Read a model file. Return its session and its weights, {feature: weight}. Raise ValueError if it is
-    multiclass."""
-    learned = model_file.read(path)
-    if learned.multiclass:
-        raise ValueError(f"--seed-model must be a model of positives and negatives. {path} has several classes.")
-    return learned.head["session"], dict(zip(learned.names, learned.weights[:, 0].tolist()))
-
-
-def _scores(path: Path) -> dict[str, float]:
-    """Read the scores of a table, {item id: score}."""
-    items = read(path, Columns(id="id", features=("score",)))
-    if not isinstance(items.vectors, np.ndarray) or items.feature_names != ["score"]:
-        raise ValueError(f"--seed-scores must be a table with columns id and score. Got {path}.")
-    return dict(zip(items.ids, items.vectors[:, 0].tolist()))
 
 
 def _number(value: float) -> str:

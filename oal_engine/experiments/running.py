@@ -45,17 +45,14 @@ def begin(spec: Specification, store: Store, name: str | None = None) -> int:
     digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]
     name = (name or f"{', '.join(spec.algorithms)[:80]} · {digest[:4]}").strip()
     if not store.has_comparison(name):
-        return store.add_comparison(name, values, versions(), [_stored(store, data_name(each)) for each in spec.data])
+        ids = {row["name"]: int(row["id"]) for row in store.datasets()}
+        names = [*map(data_name, spec.data)]  # each may end in =CLASS
+        known = [ids.get(each, ids.get(each.rpartition("=")[0])) for each in names]
+        return store.add_comparison(name, values, versions(), known)
     record = store.comparison(name)
     if record["specification"] != values:
         raise ExperimentError(f"a comparison named {name} exists with other settings. Choose another name.")
     return record["id"]
-
-
-def _stored(store: Store, name: str) -> int | None:
-    """Return the id of a data set by its name, or None if it is not stored. The name may end in =CLASS."""
-    ids = {row["name"]: int(row["id"]) for row in store.datasets()}
-    return ids.get(name, ids.get(name.rpartition("=")[0]))
 
 
 def compare(
@@ -223,7 +220,7 @@ class _Execution:
             self.waiting.setdefault(key, []).append(number)
         pays = self.rounds[plan.algorithm] >= PASS_PAYS_ROUNDS
         together = pays and jobs[0].points == 1 and not jobs[0].with_list and plan.shares_passes
-        for chunk in _passes(new) if together else _chunks(new):
+        for chunk in _batches(new, together):
             work = replayed_together if together else replayed
             future = self.executor.submit(work, plan.source, [new[key] for key in chunk])
             self.chunks[future] = chunk
@@ -249,17 +246,9 @@ class _Execution:
                 self.advance(number)
 
 
-def _chunks(jobs: Mapping[str, Job]) -> list[list[str]]:
-    """Split replay keys into batches, one per task. Few keys give small batches, so that all workers are used."""
-    return _cut(list(jobs), min(CHUNK_REPLAYS, 1 + len(jobs) // CHUNK_REPLAYS))
-
-
-def _passes(jobs: Mapping[str, Job]) -> list[list[str]]:
-    """Split replay keys into batches that share a pass over the rows."""
-    streams = groupby(jobs, lambda key: jobs[key].stream)
-    return [batch for _, keys in streams for batch in _cut(list(keys), PASS_SETTINGS)]
-
-
-def _cut(keys: list[str], size: int) -> list[list[str]]:
-    """Split keys into batches of `size`."""
-    return [keys[start : start + size] for start in range(0, len(keys), size)]
+def _batches(jobs: Mapping[str, Job], share_passes: bool) -> list[list[str]]:
+    """Split replay keys into batches, one per task. The replays of a batch share a pass over the rows if wanted; else
+    few keys give small batches, so that all workers are used."""
+    size = PASS_SETTINGS if share_passes else min(CHUNK_REPLAYS, 1 + len(jobs) // CHUNK_REPLAYS)
+    streams = [[*keys] for _, keys in groupby(jobs, lambda key: jobs[key].stream if share_passes else None)]
+    return [keys[start : start + size] for keys in streams for start in range(0, len(keys), size)]
