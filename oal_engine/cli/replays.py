@@ -217,7 +217,7 @@ def _file_data(
     if are_columns:
         importing, changes = replace(importing, label=""), {"details": tuple(names), "features": own}
     elif names:
-        importing, changes = replace(importing, contains=True), changes | {"positive": names[:1], "multiclass": False}
+        importing, changes = replace(importing, contains=True), changes | {"positive": (names[0],), "multiclass": False}
     elif asking.column:
         changes = {"details": (asking.column,), "features": own}
     columns = replace(importing.columns(path, reading), **changes)
