@@ -32,6 +32,7 @@ from .terminal import (
     Workers,
     draw,
     format_of,
+    n_runs,
     progress_bar,
     question_names,
     set_options,
@@ -238,8 +239,7 @@ def _run(values: dict[str, Any], workers: Workers, running: Running, folder: Pat
 
 def _print_comparison(comparison: experiments.Comparison) -> None:
     spec = comparison.spec
-    runs = f"{spec.permutations} run{'s' * (spec.permutations > 1)}"
-    print(f"{comparison.name}: {runs}; {specifications.PROTOCOLS[spec.tune]}")
+    print(f"{comparison.name}: {n_runs(spec.permutations)}; {specifications.PROTOCOLS[spec.tune]}")
     if spec.questions:
         print(f"mean over the questions that each reading answers: {', '.join(spec.questions)}")
     tests = comparison.tests()

@@ -171,10 +171,6 @@ def append(
             total += batch
             if files == ["-"] and batch.skipped:
                 print(f"skipped {reasons(batch.skipped)}", file=sys.stderr, flush=True)
-    _print_total(dataset, total, as_json)
-
-
-def _print_total(dataset: datasets.Dataset, total: feeds.AppendCounts, as_json: bool) -> None:
     if as_json:
         batches = dataset.store.batches(dataset.id)
         more = {"items": dataset.record["items"], "new_at_import": feeds.novelty_at_import(batches)}

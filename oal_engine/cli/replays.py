@@ -277,10 +277,6 @@ def _number(value: float) -> str:
     return f"{value:,.1f}".removesuffix(".0")
 
 
-def _head(result: dict[str, Any]) -> str:
-    return f"{result['algorithm']}: {result['learner']} + {result['rule']}"
-
-
 def _of_metrics(result: dict[str, Any]) -> tuple[str, Table]:
     """Return a sentence about the result of a replay, and a table of its metrics."""
     evaluations = (*metrics.EVALUATIONS, metrics.LIST)
@@ -296,7 +292,8 @@ def _of_metrics(result: dict[str, Any]) -> tuple[str, Table]:
         table.add_row(escape(" of ".join(path)), *cells)
     asked = f"{_number(result['mean']['queried'])} labels asked"
     known = f" after {result['known']:,} known ones" if "known" in result else ""
-    return f"{_head(result)}, {n_runs(len(result['runs']))}, {asked}{known}", table
+    rule = f"{result['algorithm']}: {result['learner']} + {result['rule']}"
+    return f"{rule}, {n_runs(len(result['runs']))}, {asked}{known}", table
 
 
 def _of_column(result: dict[str, Any]) -> tuple[str, Table]:
@@ -331,7 +328,8 @@ def _of_questions(result: dict[str, Any]) -> tuple[str, Table]:
         positives = _number(each["positives"]) if "positives" in each else ""
         table.add_row(escape(name), positives, *(f"{each[evaluation][metric]:.3f}" for metric, evaluation in columns))
     what = f"{result['reading']} of {len(mean['questions'])} questions"
-    return f"{_head(result)}, {what}, {n_runs(len(result['runs']))}, {_number(mean['readings'])} readings", table
+    runs, rule = n_runs(len(result["runs"])), f"{result['algorithm']}: {result['learner']} + {result['rule']}"
+    return f"{rule}, {what}, {runs}, {_number(mean['readings'])} readings", table
 
 
 def algorithms(as_json: Json = False) -> None:

@@ -150,25 +150,22 @@ class OnlineActiveClassifier(FittedClassifier):
         if run:
             self.counts_ = _writable(self.counts_)
 
-    def _plan(self, budget: int | None, rounds: int) -> spending.Plan | None:
-        chosen = self._strategy()
-        return spending.plan(chosen.rule, budget, rounds, values=chosen.rule_parameters)
-
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to the rows as a stream, once in their order. A label of y is learned only if the rule asks for it,
         within the budget. The classes and, for rho="auto", the class ratio are taken from all of y."""
         X, y = validate_data(self, X, y, **INPUT)
         check_classification_targets(y)
         self._start(np.unique(y), y, y)
-        budget, seed = self._limits(self.budget, y.size)
+        run, self._stream = self._begin(None, y.size), None
         done = stream.replay(
             rows.as_rows(X), self._numbers(y), np.arange(y.size), self.learner_, self.rule_, self.objective_,
-            budget=budget, seed=seed, averaged=self.averaged, log=True,
-            plan=self._plan(budget, y.size),
+            budget=int(run.budget), seed=run.seed, averaged=self.averaged, log=True, plan=run.plan,
         )  # fmt: skip
         labels = self._numbers(y)[done.log[:, 0].astype(np.int64)]
         self._keep(rows.as_rows(X))
-        return self._record([*map(tuple, np.column_stack([done.log, labels]))], done.counts, y.size)
+        self._log = [*map(tuple, np.column_stack([done.log, labels]))]
+        self.counts_, self.rounds_ = done.counts, y.size
+        return self
 
     def fit_stream(
         self,
@@ -270,13 +267,12 @@ class OnlineActiveClassifier(FittedClassifier):
         elif limit is not None and hasattr(QUERY_RULES[chosen.rule], "pace"):
             raise ValueError(f"{self.algorithm} spreads its budget over the stream: rounds, the number of its rows, "
                              "must be given. Got None.")  # fmt: skip
-        most, seed = self._limits(limit, rounds or 0)
         unlimited = limit is None and rounds is None
-        self._stream = _Stream(
-            inf if unlimited else most, seed, None if unlimited else self._plan(most, rounds or 0),
-            stream.average(self.learner_, self.averaged),
-        )  # fmt: skip
-        self._record([], metrics.empty(learners.classes(self.learner_)), 0)
+        most = (rounds or 0) if limit is None else int(WHOLE.check(limit, "budget", owner))
+        plan = None if unlimited else spending.plan(chosen.rule, most, rounds or 0, values=chosen.rule_parameters)
+        mean = stream.average(self.learner_, self.averaged)
+        self._stream = _Stream(inf if unlimited else most, _seed(self.random_state), plan, mean)
+        self._log, self.counts_, self.rounds_ = [], metrics.empty(learners.classes(self.learner_)), 0
         return self._stream
 
     def _query(self, run: _Stream, table: rows.Rows, stop: int) -> stream.Question | None:
@@ -386,15 +382,6 @@ class OnlineActiveClassifier(FittedClassifier):
         if unknown:
             raise ValueError(f"a label must be one of {_list(self._labels)}. Got {_list(unknown)}.")
         return rows.read_only([self._labels[label] for label in labels], np.int8)
-
-    def _limits(self, budget: int | None, rounds: int) -> tuple[int, int]:
-        """Check the budget and the seed of a run, and return them. If no budget is given, it is one label per round."""
-        budget = rounds if budget is None else int(WHOLE.check(budget, "budget", type(self).__name__))
-        return budget, _seed(self.random_state)
-
-    def _record(self, log: list[tuple[float, ...]], counts: np.ndarray, rounds: int) -> Self:
-        self._log, self.counts_, self.rounds_ = log, counts, rounds
-        return self
 
 
 def _table(part: Any) -> Any:
