@@ -50,7 +50,7 @@ class _Stream:
     plan: spending.Plan | None
     mean: stream.Average
     t: int = 0
-    order: np.ndarray = field(default_factory=lambda: rows.read_only(np.zeros(64), np.int64))
+    order: np.ndarray = field(default_factory=lambda: np.zeros(64, np.int64))
     labels: np.ndarray = UNKNOWN
     asked: tuple[stream.Question, rows.Rows] | None = None
 
@@ -259,7 +259,7 @@ class OnlineActiveClassifier(FittedClassifier):
         return rows.as_rows(x)
 
     def _begin(self, budget: int | None, rounds: int | None) -> _Stream:
-        """Begin a stream whose rows come one at a time. rounds: number of rows (None: unknown)."""
+        """Begin a stream. rounds: number of rows (None: unknown)."""
         chosen, owner = self._strategy(), type(self).__name__
         limit = self.budget if budget is None else budget
         if rounds is not None:
@@ -280,8 +280,8 @@ class OnlineActiveClassifier(FittedClassifier):
         if run.plan:
             run.plan.spent[0] = len(self._log)
         asked = stream.until_query(
-            table, run.labels, run.order, self.learner_, self.rule_, self.objective_, run.seed, run.t, stop,
-            run.plan or len(self._log) < run.budget, self.counts_,
+            table, rows.read_only(run.labels, np.int8), rows.read_only(run.order, np.int64), self.learner_, self.rule_,
+            self.objective_, run.seed, run.t, stop, run.plan or len(self._log) < run.budget, self.counts_,
         )  # fmt: skip
         self.rounds_ += min(asked.t + 1, stop) - run.t
         run.t = asked.t
@@ -290,7 +290,7 @@ class OnlineActiveClassifier(FittedClassifier):
     def _query_row(self, run: _Stream, row: rows.Rows) -> stream.Question | None:
         """Run one round of a stream whose rows come one at a time."""
         if run.t == run.order.size:
-            run.order = rows.read_only(np.zeros(2 * run.t), np.int64)
+            run.order = np.zeros(2 * run.t, np.int64)
         return self._query(run, row, run.t + 1)
 
     def _learn(self, run: _Stream, asked: stream.Question, table: rows.Rows, order: np.ndarray, label: object) -> None:
