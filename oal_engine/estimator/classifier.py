@@ -51,7 +51,7 @@ class _Stream:
     mean: stream.Average
     t: int = 0
     order: np.ndarray = field(default_factory=lambda: np.zeros(64, np.int64))
-    labels: np.ndarray = UNKNOWN
+    labels: np.ndarray = field(default_factory=lambda: UNKNOWN)
     asked: tuple[stream.Question, rows.Rows] | None = None
 
 
