@@ -1,7 +1,7 @@
 """OnlineActiveClassifier: an algorithm as a scikit-learn estimator that learns only from the labels it asks for."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from math import inf
 from numbers import Integral, Real
@@ -110,12 +110,7 @@ class OnlineActiveClassifier(FittedClassifier):
         self.averaged = averaged
         self.positive_class = positive_class
         self.random_state = random_state
-        self._set(parameters)
-
-    def _set(self, parameters: Mapping[str, Any]) -> None:
-        """Make attributes of the parameters of the algorithm."""
-        for name, value in parameters.items():
-            setattr(self, name, value)
+        vars(self).update(parameters)
 
     @property
     def _parameters(self) -> dict[str, Any]:
@@ -131,7 +126,7 @@ class OnlineActiveClassifier(FittedClassifier):
     def set_params(self, **params: Any) -> Self:
         """Change settings, or parameters of the algorithm. An unknown parameter raises an error at the next fit."""
         settings = super().get_params()
-        self._set({name: value for name, value in params.items() if name not in settings})
+        vars(self).update({name: value for name, value in params.items() if name not in settings})
         return super().set_params(**{name: value for name, value in params.items() if name in settings})
 
     def __sklearn_tags__(self) -> Any:
