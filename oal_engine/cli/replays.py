@@ -95,7 +95,7 @@ class Choosing:
 
 @dataclass(frozen=True)
 class Asking:
-    """What is asked about each item, and in which orders."""
+    """The questions about each item, and the orders of the items."""
 
     questions: Questions = None
     plain: Annotated[
@@ -137,7 +137,7 @@ class Asking:
 
 @dataclass(frozen=True)
 class Beginning(Knowing):
-    """What the model begins with."""
+    """Prior knowledge with which a model begins."""
 
     seed_model: Annotated[Path | None, Option(help="A model that `export --what model` wrote, to begin with.")] = None
     seed_scores: Annotated[
@@ -244,8 +244,8 @@ def _file_data(
 def _stored_data(
     name: str, chosen: Strategy, asking: Asking, importing: Importing, reading: Reading, db: Path | None
 ) -> tuple[datasets.Dataset, list[str] | None, Any]:
-    """Return a stored data set; its positive classes, if the options or NAME=CLASS name any; and the same as
-    `_file_data` about what is asked."""
+    """Return a stored data set; its positive classes, if the options or NAME=CLASS name any; and labels or decisions as
+    `_file_data` does."""
     store = Store(db, read_only=bool(asking.names) or not name.startswith("demo:"))  # a demo is imported at first use
     if asking.names:
         data = datasets.Dataset(store, name)
@@ -291,9 +291,9 @@ def _of_metrics(result: dict[str, Any]) -> tuple[str, Table]:
             cells.append(f"{mean:.5f}" + ("" if std is None else f" ± {std:.5f}"))
         table.add_row(escape(" of ".join(path)), *cells)
     asked = f"{_number(result['mean']['queried'])} labels asked"
-    known = f" after {result['known']:,} known ones" if "known" in result else ""
+    after = f" after {result['known']:,} known ones" if "known" in result else ""
     rule = f"{result['algorithm']}: {result['learner']} + {result['rule']}"
-    return f"{rule}, {n_runs(len(result['runs']))}, {asked}{known}", table
+    return f"{rule}, {n_runs(len(result['runs']))}, {asked}{after}", table
 
 
 def _of_column(result: dict[str, Any]) -> tuple[str, Table]:

@@ -110,7 +110,7 @@ class OnlineActiveClassifier(FittedClassifier):
         self.averaged = averaged
         self.positive_class = positive_class
         self.random_state = random_state
-        vars(self).update(parameters)
+        self.__dict__.update(parameters)
 
     @property
     def _parameters(self) -> dict[str, Any]:
@@ -126,7 +126,7 @@ class OnlineActiveClassifier(FittedClassifier):
     def set_params(self, **params: Any) -> Self:
         """Change settings, or parameters of the algorithm. An unknown parameter raises an error at the next fit."""
         settings = super().get_params()
-        vars(self).update({name: value for name, value in params.items() if name not in settings})
+        self.__dict__.update({name: value for name, value in params.items() if name not in settings})
         return super().set_params(**{name: value for name, value in params.items() if name in settings})
 
     def __sklearn_tags__(self) -> Any:

@@ -47,8 +47,8 @@ def begin(spec: Specification, store: Store, name: str | None = None) -> int:
     if not store.has_comparison(name):
         ids = {row["name"]: int(row["id"]) for row in store.datasets()}
         names = [*map(data_name, spec.data)]  # each may end in =CLASS
-        known = [ids.get(each, ids.get(each.rpartition("=")[0])) for each in names]
-        return store.add_comparison(name, values, versions(), known)
+        data = [ids.get(each, ids.get(each.rpartition("=")[0])) for each in names]
+        return store.add_comparison(name, values, versions(), data)
     record = store.comparison(name)
     if record["specification"] != values:
         raise ExperimentError(f"a comparison named {name} exists with other settings. Choose another name.")

@@ -92,6 +92,7 @@ class Block:
 def compared(
     block: Block, figure: Figure, counts: np.ndarray, printed: tuple[float, float | None] | None
 ) -> dict[str, Any]:
+    """Return our mean and standard deviation of a figure, the printed ones, their difference, and a verdict."""
     values = figure.of(counts)
     ours, spread = float(values.mean()), float(values.std(ddof=1)) if values.size > 1 else None
     mean, std = printed or (None, None)
