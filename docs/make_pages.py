@@ -4,7 +4,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from oal_engine.datasets import demo
-from oal_engine.experiments import race, race_page
+from oal_engine.experiments import race
 from oal_engine.sessions import look_back
 from oal_engine.sessions.files import player
 from oal_engine.sessions.session import Session
@@ -38,7 +38,7 @@ def replay():
 
 def race_of_clouds():
     """Return the HTML page of the race that the Compare page shows first."""
-    return race_page.page(None, [*race.TUNED.items()], race.BUDGET, race.SEED)
+    return race.page(None, [*race.TUNED.items()], race.BUDGET, race.SEED)
 
 
 PAGES = {"replay.html": replay, "race.html": race_of_clouds}

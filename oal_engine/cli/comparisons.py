@@ -14,7 +14,7 @@ from rich.table import Column, Table
 from typer import Argument, Option
 
 from .. import experiments
-from ..experiments import figures, race_page, report, specifications
+from ..experiments import figures, report, specifications
 from ..experiments import race as races
 from ..kernel import metrics
 from ..kernel.parameters import named
@@ -29,14 +29,15 @@ from .terminal import (
     Knowing,
     Learning,
     Questions,
+    Workers,
     draw,
     format_of,
+    n_runs,
     progress_bar,
     question_names,
     set_options,
     show,
 )
-from .workers import Workers
 
 Data = Annotated[list[str] | None, Argument(metavar="DATA", help="Data sets, demo:NAME, NAME=CLASS, or files.")]
 Grid = Annotated[
@@ -197,7 +198,7 @@ def race(
     scale = races.overlap(data.rows) if data else races.OVERLAP
     lanes = [(name, races.tuned(name, scale) | _single(values)) for name, values in parameters.items()]
     with tables.whole(out) as file:
-        file.write(race_page.page(data, lanes, budget, seed, texts))
+        file.write(races.page(data, lanes, budget, seed, texts))
 
 
 def _single(values: dict[str, Any]) -> dict[str, float]:
@@ -238,8 +239,7 @@ def _run(values: dict[str, Any], workers: Workers, running: Running, folder: Pat
 
 def _print_comparison(comparison: experiments.Comparison) -> None:
     spec = comparison.spec
-    runs = f"{spec.permutations} run{'s' * (spec.permutations > 1)}"
-    print(f"{comparison.name}: {runs}; {specifications.PROTOCOLS[spec.tune]}")
+    print(f"{comparison.name}: {n_runs(spec.permutations)}; {specifications.PROTOCOLS[spec.tune]}")
     if spec.questions:
         print(f"mean over the questions that each reading answers: {', '.join(spec.questions)}")
     tests = comparison.tests()

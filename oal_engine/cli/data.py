@@ -171,13 +171,9 @@ def append(
             total += batch
             if files == ["-"] and batch.skipped:
                 print(f"skipped {reasons(batch.skipped)}", file=sys.stderr, flush=True)
-    _print_total(dataset, total, as_json)
-
-
-def _print_total(dataset: datasets.Dataset, total: feeds.AppendCounts, as_json: bool) -> None:
     if as_json:
-        batches = dataset.store.batches(dataset.id)
-        more = {"items": dataset.record["items"], "new_at_import": feeds.novelty_at_import(batches)}
+        novelty = feeds.novelty_at_import(dataset.store.batches(dataset.id))
+        more = {"items": dataset.record["items"], "new_at_import": novelty}
         print(json.dumps(asdict(total) | {"skipped": _skipped(total.skipped)} | more))
     else:
         print(f"{dataset.name}: {feeds.report(dataset, total)}")

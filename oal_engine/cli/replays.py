@@ -2,7 +2,6 @@
 
 import json
 import sys
-from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
 from functools import reduce
 from operator import getitem
@@ -16,7 +15,7 @@ from rich.table import Table
 from typer import Argument, Option
 
 from .. import datasets, did_you_mean, experiments
-from ..datasets import prior
+from ..datasets import prior as priors
 from ..datasets.given import BOTH, decided_column, stored_column
 from ..datasets.reading import Columns, peek, read
 from ..experiments import replays
@@ -31,7 +30,7 @@ from ..sessions.files import model_file
 from ..sessions.settings import capped_words
 from ..store import Store
 from .files import Importing, Reading
-from .terminal import Db, Json, Knowing, Learning, Questions, draw, number, pairs, question_names, show
+from .terminal import Db, Json, Knowing, Learning, Questions, draw, n_runs, number, pairs, question_names, show
 
 
 @dataclass(frozen=True)
@@ -56,35 +55,122 @@ class Running:
         Option("--known", help="Share of the items whose labels are learned before the stream, which the others are."),
     ] = 0.0
 
+    def values(self, items: int, is_audit: bool) -> dict[str, Any]:
+        """Return the options of a replay over some number of items. A larger budget is reduced, and this is printed.
 
-def replay(
-    source: Annotated[str, Argument(metavar="DATA", help="A data set, demo:NAME, NAME=CLASS, or a file.")],
-    *,
-    algorithm: Annotated[str | None, Option(help="A published algorithm; `algorithms` lists them.")] = None,
-    learner: Annotated[str | None, Option(help="A learner, together with --rule.")] = None,
-    rule: Annotated[str | None, Option(help="A query rule, together with --learner.")] = None,
-    settings: Annotated[list[str] | None, Option("--set", metavar="KEY=VALUE", help="A parameter; repeatable.")] = None,
-    questions: Questions = None,
+        is_audit: whether a column is audited, which by default has a floor and a pace.
+        """
+        values = asdict(self) | {"floor": self.floor or 0.0}
+        if is_audit:
+            values |= {"floor": 0.5 if self.floor is None else self.floor, "pace": self.pace or 1.0}
+        streamed = items - round(self.known_share * items)
+        if self.budget is not None and (words := capped_words(self.budget, streamed)):
+            print(words, file=sys.stderr)
+            values["budget"] = streamed
+        return values
+
+
+@dataclass(frozen=True)
+class Choosing:
+    """The strategy to run."""
+
+    algorithm: Annotated[str | None, Option(help="A published algorithm; `algorithms` lists them.")] = None
+    learner: Annotated[str | None, Option(help="A learner, together with --rule.")] = None
+    rule: Annotated[str | None, Option(help="A query rule, together with --learner.")] = None
+    settings: Annotated[list[str] | None, Option("--set", metavar="KEY=VALUE", help="A parameter; repeatable.")] = None
+
+    def strategy(self, several: bool) -> Strategy:
+        """Return the strategy. If none is named, raise ValueError with a hint, such as similar names.
+
+        several: whether several questions are asked about each item.
+        """
+        values = {key: number(value, key, "a number") for key, value in pairs("--set", self.settings)}
+        if not self.algorithm and not (self.learner and self.rule):
+            raise ValueError("Give --algorithm NAME, or --learner and --rule.")
+        if self.algorithm and self.algorithm.casefold() not in map(str.casefold, ALGORITHMS):
+            hint = did_you_mean(self.algorithm, ALGORITHMS) or " `algorithms` lists them."
+            raise ValueError(f"--algorithm must be a published algorithm. Got {self.algorithm}.{hint}")
+        return strategy(self.algorithm, self.learner, self.rule, values, several)
+
+
+@dataclass(frozen=True)
+class Asking:
+    """The questions about each item, and the orders of the items."""
+
+    questions: Questions = None
     plain: Annotated[
         bool, Option("--max", help="With --questions: rare questions get no more readings than they ask for.")
-    ] = False,
+    ] = False
     column: Annotated[
         str | None, Option(help="A column of labels or scores by something else, such as a language model, to audit.")
-    ] = None,
+    ] = None
     cut: Annotated[
         float | None,
         Option(
             help="With --column: the smallest score that says positive (default: 0.5 of scores from 0 to 1, 0 if some "
             "are negative)."
         ),
-    ] = None,
-    orders: Annotated[Path | None, Option(help="A file with one order per line, rows counted from 1.")] = None,
-    running: Running,
-    knowing: Knowing,
-    seed_model: Annotated[Path | None, Option(help="A model that `export --what model` wrote, to begin with.")] = None,
+    ] = None
+    orders: Annotated[Path | None, Option(help="A file with one order per line, rows counted from 1.")] = None
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the questions."""
+        return question_names(self.questions)
+
+    def check(self, chosen: Strategy, importing: Importing, running: Running) -> None:
+        """Raise ValueError if other options do not fit these."""
+        names, labels = self.names, importing.positive or importing.multiclass or importing.mesh_tree
+        if names and (chosen.multiclass or labels):
+            raise ValueError(
+                "--questions needs an algorithm for two classes, and no --positive, --multiclass, --mesh-tree."
+            )
+        if self.plain and not names:
+            raise ValueError("--max is for --questions. Got none.")
+        if self.cut is not None and not self.column:
+            raise ValueError(f"--cut is for --column. Got {self.cut:g} without one.")
+        if self.column and (names or chosen.multiclass or importing.multiclass or running.budget is None):
+            raise ValueError("--column needs a --budget and an algorithm for two classes, and no --questions.")
+        if self.orders and running.permutations:
+            raise ValueError("--orders FILE and --permutations NUMBER cannot be given together.")
+
+
+@dataclass(frozen=True)
+class Beginning(Knowing):
+    """Prior knowledge with which a model begins."""
+
+    seed_model: Annotated[Path | None, Option(help="A model that `export --what model` wrote, to begin with.")] = None
     seed_scores: Annotated[
         Path | None, Option(help="A table with columns id and score; a high score points to a positive.")
-    ] = None,
+    ] = None
+
+    def prior(self, data: datasets.FeatureTable | datasets.Dataset) -> priors.Prior | None:
+        """Return the prior, and print the words and items that the data do not have."""
+        learned = scores = None
+        if self.seed_model:
+            model = model_file.read(self.seed_model)
+            if model.multiclass:
+                raise ValueError(
+                    f"--seed-model must be a model of positives and negatives. {self.seed_model} has several classes."
+                )
+            learned = model.head["session"], dict(zip(model.names, model.weights[:, 0].tolist()))
+        if self.seed_scores:
+            items = read(self.seed_scores, Columns(id="id", features=("score",)))
+            if not isinstance(items.vectors, np.ndarray) or items.feature_names != ["score"]:
+                raise ValueError(f"--seed-scores must be a table with columns id and score. Got {self.seed_scores}.")
+            scores = dict(zip(items.ids, items.vectors[:, 0].tolist()))
+        start = priors.make_prior(data, **self.lists, model=learned, scores=scores)
+        if start and start.unknown:
+            print(f"Not in the data: {', '.join(start.unknown)}.", file=sys.stderr)
+        return start
+
+
+def replay(
+    source: Annotated[str, Argument(metavar="DATA", help="A data set, demo:NAME, NAME=CLASS, or a file.")],
+    choosing: Choosing,
+    asking: Asking,
+    running: Running,
+    beginning: Beginning,
     learning: Learning,
     importing: Importing,
     reading: Reading,
@@ -92,135 +178,79 @@ def replay(
     as_json: Json = False,
 ) -> None:
     """Run an algorithm over data with known labels, and print its metrics under both evaluations (push, push_query)."""
-    values = {key: number(value, key, "a number") for key, value in pairs("--set", settings)}
-    names = question_names(questions)
-    chosen = _strategy(algorithm, learner, rule, values, len(names) > 1)
-    if names and (chosen.multiclass or importing.positive or importing.multiclass or importing.mesh_tree):
-        raise ValueError(
-            "--questions needs an algorithm for two classes, and no --positive, --multiclass, --mesh-tree."
-        )
-    if plain and not names:
-        raise ValueError("--max is for --questions. Got none.")
-    if cut is not None and not column:
-        raise ValueError(f"--cut is for --column. Got {cut:g} without one.")
-    if column and (names or chosen.multiclass or importing.multiclass or running.budget is None):
-        raise ValueError("--column needs a --budget and an algorithm for two classes, and no --questions.")
-    floor, pace = running.floor, running.pace
-    if column:
-        floor, pace = 0.5 if floor is None else floor, pace or 1.0
-    running = replace(running, floor=floor or 0.0, pace=pace)
-    if orders and running.permutations:
-        raise ValueError("--orders FILE and --permutations NUMBER cannot be given together.")
+    chosen = choosing.strategy(several=len(asking.names) > 1)
+    asking.check(chosen, importing, running)
     data: datasets.FeatureTable | datasets.Dataset
-    labels: dict[str, np.ndarray] = {}
-    if Path(source).is_file() and names:
-        data, labels = _file_questions(source, names, chosen, importing, reading)
-        positive = None
-    elif names:
-        data = datasets.Dataset(Store(db, read_only=True), source)
-        _check_options(source, importing, reading)
-        labels = stored_questions(data, names)
-        positive = None
-    elif Path(source).is_file():
-        more = {"details": (column,), "features": importing.feature and tuple(importing.feature)} if column else {}
-        data, positive = _file_data(source, chosen, importing, reading, **more), importing.positive
+    if Path(source).is_file():
+        data, asked = _file_data(source, chosen, asking, importing, reading)
+        positive = importing.positive
     else:
-        data, positive = _stored_data(source, chosen, importing, reading, db)
-    visits = recorded(orders, data.y.size) if orders else None
-    learned = _weights(seed_model) if seed_model else None
-    scores = _scores(seed_scores) if seed_scores else None
-    start = prior.make_prior(data, **knowing.lists, model=learned, scores=scores)
-    if start and start.unknown:
-        print(f"Not in the data: {', '.join(start.unknown)}.", file=sys.stderr)
-    items = data.y.size - round(running.known_share * data.y.size)
-    if running.budget is not None and (words := capped_words(running.budget, items)):
-        print(words, file=sys.stderr)
-        running = replace(running, budget=items)
-    options = replays.ReplayOptions(positive=positive, prior=start, **asdict(running), **learning.values())
-    if names and start:
+        data, positive, asked = _stored_data(source, chosen, asking, importing, reading, db)
+    visits = recorded(asking.orders, data.y.size) if asking.orders else None
+    start = beginning.prior(data)
+    own = running.values(data.y.size, is_audit=bool(asking.column))
+    options = replays.ReplayOptions(positive=positive, prior=start, **own, **learning.values())
+    if asking.names and start:
         raise ValueError("seeds are for one question: --questions takes none.")
-    if names:
-        result = replays.replay_questions(chosen, data, labels, visits, options, not plain)
-        print(json.dumps(result)) if as_json else _print_questions(result)
+    if asking.names:
+        result = replays.replay_questions(chosen, data, asked, visits, options, not asking.plain)
+    elif asking.column:
+        result = replays.replay_column(chosen, data, asked, visits, options)
+    else:
+        result = replays.replay(chosen, data, visits, options)
+    if as_json:
+        print(json.dumps(result))
         return
-    if column:
-        if isinstance(data, datasets.Dataset):
-            decisions = stored_column(data, column, positive, cut)
-        else:
-            own = Columns(label=column, positive=tuple(positive or ()), contains=bool(importing.contains))
-            decisions = decided_column(_cells(data, column), own, cut, Path(source).name)
-        result = replays.replay_column(chosen, data, decisions, visits, options)
-        print(json.dumps(result)) if as_json else _print_column(result)
-        return
-    result = replays.replay(chosen, data, visits, options)
-    print(json.dumps(result)) if as_json else _print(result)
-
-
-def _strategy(
-    algorithm: str | None, learner: str | None, rule: str | None, values: dict[str, float], several: bool
-) -> Strategy:
-    """Return the strategy that the options name. If they name none, raise ValueError with a hint, such as similar
-    names.
-
-    several: whether several questions are asked about each item.
-    """
-    if not algorithm and not (learner and rule):
-        raise ValueError("Give --algorithm NAME, or --learner and --rule.")
-    if algorithm and algorithm.casefold() not in map(str.casefold, ALGORITHMS):
-        hint = did_you_mean(algorithm, ALGORITHMS) or " `algorithms` lists them."
-        raise ValueError(f"--algorithm must be a published algorithm. Got {algorithm}.{hint}")
-    return strategy(algorithm, learner, rule, values, several)
+    head, table = (_of_questions if asking.names else _of_column if asking.column else _of_metrics)(result)
+    print(head)
+    draw(table)
 
 
 def _file_data(
-    path: str, chosen: Strategy, importing: Importing, reading: Reading, **more: Any
-) -> datasets.FeatureTable:
-    """Read the rows and labels of a file for a replay, without importing it. more: values that replace fields of
-    `Columns`."""
-    columns = replace(importing.columns(path, reading), **{"details": ()} | more)
+    path: str, chosen: Strategy, asking: Asking, importing: Importing, reading: Reading
+) -> tuple[datasets.FeatureTable, Any]:
+    """Read the rows and labels of a file, without importing it. Return them with the labels for each question, {name:
+    labels}, or with the decisions of the column, or with None."""
+    file, names, own = Path(path).name, asking.names, tuple(importing.feature or ()) or None
+    changes: dict[str, Any] = {"details": ()}
+    are_columns = bool(names) and {*names} <= {*peek(path, **reading.arguments).columns}
+    if are_columns:
+        importing, changes = replace(importing, label=""), {"details": tuple(names), "features": own}
+    elif names:
+        importing, changes = replace(importing, contains=True), changes | {"positive": (names[0],), "multiclass": False}
+    elif asking.column:
+        changes = {"details": (asking.column,), "features": own}
+    columns = replace(importing.columns(path, reading), **changes)
     if chosen.multiclass and not importing.positive:
         columns = replace(columns, multiclass=True)
     items = read(path, columns, vectors=reading.vectors(importing.vectors), **reading.arguments)
     options = importing.vectorizer
     if not options.keys() & {"features", "tokenizer"} and not chosen.tunes_itself:  # as in the papers
         options["features"] = "plain" if items.texts is None else "words"
-    return datasets.file_table(items, importing.scale, **options)
-
-
-def _check_options(name: str, importing: Importing, reading: Reading, allowed: Collection[str] = ()) -> None:
-    """Raise ValueError if an option for files, other than the `allowed` ones, is set for a stored data set."""
-    for option in importing.changed() + reading.changed():
-        if option not in allowed:
-            raise ValueError(f"{option} is for files: the data set {name} has been imported already.")
-
-
-def _file_questions(
-    path: str, names: list[str], chosen: Strategy, importing: Importing, reading: Reading
-) -> tuple[datasets.FeatureTable, dict[str, np.ndarray]]:
-    """Read the rows of a file, and the labels for each question, {name: labels}."""
-    file = Path(path).name
-    if {*names} <= {*peek(path, **reading.arguments).columns}:
-        features = importing.feature and tuple(importing.feature)
-        importing = replace(importing, label="")
-        data = _file_data(path, chosen, importing, reading, details=tuple(names), features=features)
-        details = [json.loads(cells or "[]") for cells in data.items.details or ()]
+    data = datasets.file_table(items, importing.scale, **options)
+    details = [json.loads(cells or "[]") for cells in items.details or ()]
+    if are_columns:
         return data, column_questions(names, names, details, file)
-    importing = replace(importing, contains=True)
-    data = _file_data(path, chosen, importing, reading, positive=(names[0],), multiclass=False)
-    return data, word_questions(names, [*data.items.labels], data.items.columns.label, file)
-
-
-def _cells(data: datasets.FeatureTable, column: str) -> list[str]:
-    """Return the cells of a column that was read with the items of a file."""
-    assert data.items
-    return [json.loads(cells or '[""]')[0] for cells in data.items.details or ()]
+    if names:
+        return data, word_questions(names, [*items.labels], items.columns.label, file)
+    if asking.column:
+        words = Columns(
+            label=asking.column, positive=tuple(importing.positive or ()), contains=bool(importing.contains)
+        )
+        return data, decided_column([row[0] if row else "" for row in details], words, asking.cut, file)
+    return data, None
 
 
 def _stored_data(
-    name: str, chosen: Strategy, importing: Importing, reading: Reading, db: Path | None
-) -> tuple[datasets.Dataset, list[str] | None]:
-    """Return a stored data set, and its positive classes if the options or NAME=CLASS name any."""
-    store = Store(db, read_only=not name.startswith("demo:"))  # a demo is imported at its first use
+    name: str, chosen: Strategy, asking: Asking, importing: Importing, reading: Reading, db: Path | None
+) -> tuple[datasets.Dataset, list[str] | None, Any]:
+    """Return a stored data set; its positive classes, if the options or NAME=CLASS name any; and labels or decisions as
+    `_file_data` does."""
+    store = Store(db, read_only=bool(asking.names) or not name.startswith("demo:"))  # a demo is imported at first use
+    if asking.names:
+        data = datasets.Dataset(store, name)
+        _check_options(name, importing, reading)
+        return data, None, stored_questions(data, asking.names)
     data, positive = experiments.labeled_data(store, name)
     if positive is not None and (importing.positive or chosen.multiclass):
         raise ValueError(
@@ -230,35 +260,25 @@ def _stored_data(
     scale = data.scaling["name"]
     if importing.scale not in (None, scale):
         raise ValueError(f"--scale of the data set {name} was set at its import: {scale}. Got {importing.scale}.")
-    allowed = {"--scale"} | ({"--positive"} if data.classes and not chosen.multiclass else set())
-    _check_options(name, importing, reading, allowed)
-    return data, importing.positive if positive is None else [positive]
+    _check_options(name, importing, reading, "--scale", *["--positive"] * bool(data.classes and not chosen.multiclass))
+    words = importing.positive if positive is None else [positive]
+    return data, words, stored_column(data, asking.column, words, asking.cut) if asking.column else None
 
 
-def _weights(path: Path) -> tuple[str, dict[str, float]]:
-    """Read a model file. Return its session and its weights, {feature: weight}. Raise ValueError if it is
-    multiclass."""
-    learned = model_file.read(path)
-    if learned.multiclass:
-        raise ValueError(f"--seed-model must be a model of positives and negatives. {path} has several classes.")
-    return learned.head["session"], dict(zip(learned.names, learned.weights[:, 0].tolist()))
+def _check_options(name: str, importing: Importing, reading: Reading, *allowed: str) -> None:
+    """Raise ValueError if an option for files, other than the `allowed` ones, is set for a stored data set."""
+    for option in importing.changed() + reading.changed():
+        if option not in allowed:
+            raise ValueError(f"{option} is for files: the data set {name} has been imported already.")
 
 
-def _scores(path: Path) -> dict[str, float]:
-    """Read the scores of a table, {item id: score}."""
-    items = read(path, Columns(id="id", features=("score",)))
-    if not isinstance(items.vectors, np.ndarray) or items.feature_names != ["score"]:
-        raise ValueError(f"--seed-scores must be a table with columns id and score. Got {path}.")
-    return dict(zip(items.ids, items.vectors[:, 0].tolist()))
+def _number(value: float) -> str:
+    """Format a mean with one decimal, or none if it is a whole number."""
+    return f"{value:,.1f}".removesuffix(".0")
 
 
-def _print(result: dict[str, Any]) -> None:
-    runs, spread = result["runs"], result["std"]
-    asked = f"{result['mean']['queried']:,.1f}".removesuffix(".0")
-    print(
-        f"{result['algorithm']}: {result['learner']} + {result['rule']}, {len(runs)} run{'s' * (len(runs) > 1)}, "
-        f"{asked} labels asked" + (f" after {result['known']:,} known ones" if "known" in result else "")
-    )
+def _of_metrics(result: dict[str, Any]) -> tuple[str, Table]:
+    """Return a sentence about the result of a replay, and a table of its metrics."""
     evaluations = (*metrics.EVALUATIONS, metrics.LIST)
     table = Table("", *evaluations, box=box.SIMPLE)
     two = ("sum", "f1", "sensitivity", "specificity", "precision", "accuracy", "cost")
@@ -267,21 +287,20 @@ def _print(result: dict[str, Any]) -> None:
     for path in [*paths, *(("recall", name) for name in result["classes"] or ())]:
         cells = []
         for evaluation in evaluations:
-            mean, std = (part and reduce(getitem, path, part[evaluation]) for part in (result["mean"], spread))
+            mean, std = (part and reduce(getitem, path, part[evaluation]) for part in (result["mean"], result["std"]))
             cells.append(f"{mean:.5f}" + ("" if std is None else f" ± {std:.5f}"))
         table.add_row(escape(" of ".join(path)), *cells)
-    draw(table)
+    asked = f"{_number(result['mean']['queried'])} labels asked"
+    after = f" after {result['known']:,} known ones" if "known" in result else ""
+    rule = f"{result['algorithm']}: {result['learner']} + {result['rule']}"
+    return f"{rule}, {n_runs(len(result['runs']))}, {asked}{after}", table
 
 
-def _print_column(result: dict[str, Any]) -> None:
-    """Print the metrics of the audited column (labels or scores made by something else), alone and with the answers:
-    true values (means over the runs), and estimates and guaranteed minimums (from the answers of the first run)."""
-    run, runs, cut = result["runs"][0], len(result["runs"]), result["column"]["cut"]
-    print(
-        f"Column {result['column']['name']}{'' if cut is None else f', positive from {cut:g} on'}, and "
-        f"{result['algorithm']}, {runs} run{'s' * (runs > 1)}, {result['mean']['readings']:,.1f}".removesuffix(".0")
-        + " answers"
-    )
+def _of_column(result: dict[str, Any]) -> tuple[str, Table]:
+    """Return a sentence about the audit of a column (labels or scores made by something else), and a table of its
+    metrics, alone and with the answers: true values (means over the runs), and estimates and guaranteed minimums (from
+    the answers of the first run)."""
+    run, column = result["runs"][0], result["column"]
     table = Table("", "true", "by the answers", "at least", box=box.SIMPLE)
     for name, figures in result["mean"]["deciders"].items():
         own = run["deciders"][name]
@@ -294,23 +313,23 @@ def _print_column(result: dict[str, Any]) -> None:
     if number_of:
         true = sum(run["deciders"][BOTH]["push"][key] for key in ("tp", "fn"))
         table.add_row("positives", f"{true:,}", "{:,.0f} ({:,.0f} to {:,.0f})".format(*number_of), "")
-    draw(table)
+    cut = "" if column["cut"] is None else f", positive from {column['cut']:g} on"
+    answers = f"{_number(result['mean']['readings'])} answers"
+    return f"Column {column['name']}{cut}, and {result['algorithm']}, {n_runs(len(result['runs']))}, {answers}", table
 
 
-def _print_questions(result: dict[str, Any]) -> None:
-    """Print a line for each question, and lines for the mean and the worst of the questions."""
-    mean, runs = result["mean"], len(result["runs"])
-    print(
-        f"{result['algorithm']}: {result['learner']} + {result['rule']}, {result['reading']} of "
-        f"{len(mean['questions'])} questions, {runs} run{'s' * (runs > 1)}, {mean['readings']:,.1f}".removesuffix(".0")
-        + " readings"
-    )
+def _of_questions(result: dict[str, Any]) -> tuple[str, Table]:
+    """Return a sentence about the replay of several questions, and a table with a line for each question, and lines for
+    the mean and the worst of them."""
+    mean = result["mean"]
     columns = [(name, evaluation) for evaluation in metrics.EVALUATIONS for name in ("sum", "f1")]
     table = Table("", "positives", *(f"{name}\n{evaluation}" for name, evaluation in columns), box=box.SIMPLE)
     for name, each in (*mean["questions"].items(), *mean["all"].items()):
-        positives = f"{each['positives']:,.1f}".removesuffix(".0") if "positives" in each else ""
+        positives = _number(each["positives"]) if "positives" in each else ""
         table.add_row(escape(name), positives, *(f"{each[evaluation][metric]:.3f}" for metric, evaluation in columns))
-    draw(table)
+    what = f"{result['reading']} of {len(mean['questions'])} questions"
+    runs, rule = n_runs(len(result["runs"])), f"{result['algorithm']}: {result['learner']} + {result['rule']}"
+    return f"{rule}, {what}, {runs}, {_number(mean['readings'])} readings", table
 
 
 def algorithms(as_json: Json = False) -> None:

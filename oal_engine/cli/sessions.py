@@ -23,8 +23,7 @@ from ..sessions.session import Session as Opened
 from ..sessions.settings import Settings
 from ..store import Store
 from .files import Embed, Id, Reading, Text, Texts, Vectors
-from .terminal import PAGE, Db, Formats, Json, format_of, progress_bar, refuse_terminal, show, undamaged
-from .workers import Workers
+from .terminal import PAGE, Db, Formats, Json, Workers, format_of, progress_bar, refuse_terminal, show, undamaged
 
 Session = Annotated[int, Argument(help="The number of a session; `sessions` lists them.")]
 What = Annotated[str, Option("--what", help=f"{', '.join(exports.WHATS)}.")]
@@ -85,18 +84,8 @@ def export(
     format = format_of(out, dict.fromkeys(formats, (".zip",)) if is_archive else formats, format)
     refuse_terminal(out, "an archive" if is_archive else format, is_archive or format in BINARY)
     with progress_bar() as progress:
-        store = Store(db, read_only=True)
-        note = exports.export(
-            store,
-            session,
-            what,
-            format,
-            out,
-            texts,
-            partial(progress, what),
-            question,
-            **({"first": first} if first else {}),
-        )
+        store, bar, more = Store(db, read_only=True), partial(progress, what), {"first": first} if first else {}
+        note = exports.export(store, session, what, format, out, texts, bar, question, **more)
     if note:
         print(note, file=sys.stderr)
 

@@ -1,11 +1,15 @@
 """Shared parts of the commands: common options, and the output of tables, JSON and progress bars."""
 
 import json
+import os
+import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from itertools import chain
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -72,6 +76,28 @@ class Knowing:
         return {"words": words, "items": items, "texts": texts}
 
 
+@dataclass(frozen=True)
+class Workers:
+    """The workers that run a command: threads, processes, or a Dask cluster."""
+
+    workers: Annotated[int | None, Option(min=1, help="Number of threads or processes (default: one per core).")] = None
+    processes: Annotated[bool, Option("--processes", help="Use processes instead of threads.")] = False
+    scheduler: Annotated[str | None, Option(metavar="tcp://HOST:PORT", help="A Dask cluster to run on.")] = None
+
+    def executor(self, sources: Callable[[], list[Any]] = list) -> AbstractContextManager[Executor]:
+        """Return an executor with the chosen workers. sources: returns the rows that a Dask cluster needs."""
+        if self.scheduler:
+            try:
+                from ..experiments import cluster  # imported late: Dask is optional
+            except ModuleNotFoundError:
+                raise ValueError("--scheduler needs Dask: pip install distributed.") from None
+            return cluster.executor(self.scheduler, sources())
+        if self.processes:  # Ctrl-C reaches the workers too, but only the parent may act on it
+            deaf = signal.signal, (signal.SIGINT, signal.SIG_IGN)
+            return ProcessPoolExecutor(self.workers, get_context("spawn"), *deaf)
+        return ThreadPoolExecutor(self.workers or os.cpu_count())
+
+
 def set_options(**options: Any) -> dict[str, Any]:
     """Return the options that have a value."""
     return {key: value for key, value in options.items() if value is not None}
@@ -83,6 +109,11 @@ def number(text: str, name: str, allowed: str) -> float:
         return float(text)
     except ValueError:
         raise ValueError(f"{name} must be {allowed}. Got {text}.") from None
+
+
+def n_runs(number: int) -> str:
+    """Return a number of runs in words."""
+    return f"{number} run{'s' * (number > 1)}"
 
 
 def question_names(questions: str | None) -> list[str]:

@@ -14,7 +14,7 @@ import numpy as np
 from ..kernel.metrics import more_is_better
 from ..output.plots import EFFORTS, METRICS, NAMES, STYLES, TITLES, Style, drawn, plain
 from .significance import Ranks
-from .specifications import Hit, Limit, Setting, smoothing
+from .specifications import Hit, Limit, Setting, outlined, smoothing
 from .tuned_runs import Result
 
 if TYPE_CHECKING:
@@ -113,10 +113,7 @@ def measure(metric: str, evaluation: str) -> str:
 
 def settings(values: Setting) -> str:
     """Describe the settings of a result line in words."""
-    words = (
-        f"{key} {value:g}" if isinstance(value, float | int) else f"{key} {value}" for key, value in values.items()
-    )
-    return ", ".join(words) or "defaults"
+    return outlined(values).replace("=", " ") or "defaults"
 
 
 def styles(comparison: Comparison, lines: Mapping[str, Sequence[Result]]) -> dict[str, Style]:
@@ -225,7 +222,10 @@ def sweeps(comparison: Comparison, view: ResultView) -> Iterator[Sweep]:
         by_algorithm.setdefault(line.algorithm, []).append(line)
     for algorithm, lines in by_algorithm.items():
         keys = [key for key in lines[0].setting if comparison.spec.hit is None or key not in smoothing(algorithm)]
-        values = {key: sorted({line.setting[key] for line in lines}, key=_order) for key in keys}
+        values = {
+            key: sorted({line.setting[key] for line in lines}, key=lambda value: (isinstance(value, str), value))
+            for key in keys
+        }
         values = {key: each for key, each in values.items() if len(each) > 1}
         if len(values) not in (1, 2):
             continue
@@ -236,10 +236,6 @@ def sweeps(comparison: Comparison, view: ResultView) -> Iterator[Sweep]:
             runs = comparison.values(line, view.metric, view.evaluation)
             mean[place], spread[place] = runs.mean(), runs.std(ddof=1) if len(runs) > 1 else 0
         yield Sweep(algorithm, values, mean, spread)
-
-
-def _order(value: float | str) -> tuple[bool, float | str]:
-    return (isinstance(value, str), value)
 
 
 def level_groups(ranks: Ranks) -> list[list[str]]:

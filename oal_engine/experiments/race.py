@@ -1,4 +1,4 @@
-"""A race: several strategies over one labeled stream, recorded in enough detail to be played back.
+"""A race: several strategies over one labeled stream, recorded in enough detail to be played back on a page.
 
 Each strategy runs as in `Run.replay`, with the same kernel, but round by round. So the pushes of every round and the
 decision boundary after every answer can be recorded, too.
@@ -7,7 +7,7 @@ decision boundary after every answer can be recorded, too.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -17,9 +17,11 @@ from ..kernel.algorithms import ALGORITHMS, Strategy, strategy
 from ..kernel.draws import draws
 from ..kernel.learners import Learner, is_multiclass, offset, weights
 from ..kernel.parameters import Values
-from ..kernel.query_rules import needs_variance, probability
+from ..kernel.query_rules import QUERY_RULES, needs_variance, probability
 from ..kernel.rows import Matrix, Rows, as_rows, length, matrix, read_only, take
 from ..kernel.runs import Run
+from ..output import browser
+from ..output.meanings import MEANINGS
 
 ROUNDS = 1500  # of a race: more are too many to watch
 POINTS = 250  # of a curve
@@ -42,6 +44,10 @@ MEAN_SUMS = {"Q_A": 0.845, "Q_S": 0.756, "Q_R": 0.815, BASELINE: 0.512}  # under
 # One of these streams that is typical by sum: after a quarter of it the asymmetric rule asks less on its shaded side,
 # and its sum is ahead of all others. By F1 random asking is ahead; docs/demos.md has both.
 SEED = 42
+CLOUDS = "Two clouds (synthetic)"
+MOST_LANES = 4
+MOST_CHARACTERS = 240  # of an item
+Lanes: TypeAlias = Sequence[tuple[str, Values]]  # the names of strategies, as in `race.choices`, and their parameters
 
 
 class Plane(NamedTuple):
@@ -243,3 +249,67 @@ def _bits(flags: Any) -> str:
 def _short(numbers: Any) -> Any:
     """Round numbers to 5 decimals, which is enough for a screen, and return them as lists."""
     return np.round(numbers, 5).tolist()
+
+
+# ---- The page, and the data that its script race.js shows
+
+
+def watched(data: Dataset | None, lanes: Lanes, budget: int, seed: int, texts: bool = True) -> dict[str, Any]:
+    """Record a race over a data set (None: over the two Gaussian clouds of `clouds`). texts: whether to include
+    the texts of items that were asked about."""
+    if not 1 <= len(lanes) <= MOST_LANES:
+        raise ValueError(f"a race needs 1 to {MOST_LANES} strategies. Got {len(lanes)}.")
+    entrants = [entrant(name, values) for name, values in lanes]
+    if data is None:
+        rows, y, view = clouds(seed)
+        note = ""
+    else:
+        rows, y, order = sampled(data, seed)
+        view = principal(rows, y)
+        note = _limits_of(view, len(y), len(data.y))
+    played = record(rows, y, view, entrants, budget, seed)
+    asked = sorted({t for lane in played["lanes"] for t, *_ in lane["questions"]})
+    for lane in played["lanes"]:
+        lane["sentence"] = _sentence(lane)
+        lane["title"] = "baseline" if lane["name"] == BASELINE else lane["name"]
+    usual = (data, budget, {name: dict(values) for name, values in lanes}) == (None, BUDGET, TUNED)
+    return played | {
+        "note": note,
+        "items": {t: _words(data.item(int(order[t]))) for t in asked} if data and texts else {},
+        "means": MEAN_SUMS if usual else None,
+        "meanings": MEANINGS,
+    }
+
+
+def page(data: Dataset | None, lanes: Lanes, budget: int, seed: int, texts: bool = False) -> bytes:
+    """Return a race as a self-contained HTML page. texts: whether to include the texts of items asked about."""
+    name = data.name if data else CLOUDS
+    data_of_page = watched(data, lanes, budget, seed, texts)
+    about = f"{', '.join(name for name, _ in lanes)}: {budget:,} labels each, seed {seed}. Made with OAL Studio."
+    return browser.page(browser.RACE, f"Race: {name}", [about], data_of_page)
+
+
+def _sentence(lane: dict[str, Any]) -> str:
+    """Describe how the rule of a lane decides, and for the asymmetric rule which side it prefers."""
+    plus, minus = (lane["parameters"].get(f"delta_{side}", 0) for side in ("plus", "minus"))
+    if lane["rule"] != "asymmetric" or plus == minus:
+        rule: Any = QUERY_RULES[lane["rule"]]
+        return rule.sentence
+    return f"Asks near its line, more readily where it says {'▲' if plus > minus else '●'}."
+
+
+def _words(item: dict[str, Any]) -> str:
+    words = " ".join((item["text"] or item["id"]).split())
+    return words if len(words) <= MOST_CHARACTERS else words[:MOST_CHARACTERS].rstrip() + "…"
+
+
+def _limits_of(view: Plane, n_shown: int, n_items: int) -> str:
+    """Describe in a sentence which items the picture shows, and which share of their variation."""
+    part = f"A random sample of {n_shown:,} of {n_items:,}" if n_shown < n_items else f"All {n_items:,}"
+    sample = f"{part} items"
+    if view.share == 1:
+        return f"{sample}, in random order."
+    return (
+        f"{sample}, in random order. The plane holds the first two principal components, {100 * view.share:.0f} % of "
+        "the variation: lines and points are projected, so a point can be on the other side than its prediction."
+    )

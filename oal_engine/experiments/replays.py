@@ -1,6 +1,6 @@
 """Replay one strategy over labeled data, in one or several item orders."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,6 +16,8 @@ from ..kernel.estimates import positives, windows
 from ..kernel.rows import Rows, with_column
 from ..kernel.runs import Parts, Run
 from .specifications import MOST_RUNS
+
+AVERAGED = (*metrics.EVALUATIONS, metrics.LIST, "positives")  # results of a run that are averaged over the orders
 
 
 @dataclass(frozen=True)
@@ -80,19 +82,18 @@ def replay(
     orders, first, n_known = _planned(strategy, data.rows, y, len(classes), orders, options)
 
     def measure(number: int, order: np.ndarray) -> dict[str, Any]:
-        return {"order": number + 1} | _measured(_in_order(first, number, order, n_known), options.weights, classes)
+        run = _in_order(first, number, order, n_known)
+        parts = run.start()
+        return {"order": number + 1} | _figures(run, run.replay(log=True, parts=parts), parts, options, classes)
 
     measure(0, orders[0][:0])  # compiles the loop, outside the measured time
     with ThreadPoolExecutor() as threads:
         runs = list(threads.map(measure, range(len(orders)), orders))
-    measured = [{key: run[key] for key in (*metrics.EVALUATIONS, metrics.LIST, "queried")} for run in runs]
+    measured = [{key: run[key] for key in (*AVERAGED, "queried") if key in run} for run in runs]
     plan = {"audit": options.audit, "audit_trains": options.audit_trains, "pace": options.pace}
     return (
-        {
-            "algorithm": strategy.algorithm,
-            "learner": strategy.learner,
-            "rule": strategy.rule,
-            "params": strategy.parameters,
+        _described(strategy)
+        | {
             "runs": runs,
             "mean": metrics.over(measured, np.mean),
             "std": metrics.spread(measured),
@@ -119,35 +120,16 @@ def replay_questions(
     instead of `max` (see `questions.replay`).
     """
     plans = [_planned(strategy, data.rows, y, 0, orders, options) for y in labels.values()]
-    orders, _, n_known = plans[0]
-    keys = (*metrics.EVALUATIONS, metrics.LIST, "positives")
     runs, measured = [], []
-    for number, order in enumerate(orders):
-        own = [_in_order(first, number, order, n_known) for _, first, _ in plans]
-        parts = [run.start() for run in own]
-        done = questions.replay(own, rare, parts)
-        figures = {}
-        for name, run, each, part in zip(labels, own, done, parts):
-            read = run.y[run.order[each.log[:, 0].astype(np.int64)]]
-            at_last = each.curve[max(0, each.queried - 1)]
-            figures[name] = _figures(run, each, part, options.weights, at_last=at_last)
-            figures[name]["positives"] = int((read > 0).sum())
+    for number, order in enumerate(plans[0][0]):
+        own = dict(zip(labels, (_in_order(first, number, order, n_known) for _, first, n_known in plans)))
+        readings, figures, averaged = _together(own, options, _positives, rare)
         two = [*map(metrics.sum_and_f1, figures.values())]
         over = {"mean": metrics.over(two, np.mean), "worst": metrics.over(two, np.min)}
-        runs.append({"order": number + 1, "readings": done[0].queried, "questions": figures, "all": over})
-        own_figures = {name: {key: each[key] for key in keys} for name, each in figures.items()}
-        measured.append(runs[-1] | {"questions": own_figures})
-    return {
-        "algorithm": strategy.algorithm,
-        "learner": strategy.learner,
-        "rule": strategy.rule,
-        "params": strategy.parameters,
-        "reading": "rare" if rare else "max",
-        "runs": runs,
-        "mean": {
-            key: metrics.over([run[key] for run in measured], np.mean) for key in ("readings", "questions", "all")
-        },
-    }
+        runs.append({"order": number + 1, "readings": readings, "questions": figures, "all": over})
+        measured.append({"readings": readings, "questions": averaged, "all": over})
+    how = {"reading": "rare" if rare else "max"}
+    return _described(strategy) | how | {"runs": runs, "mean": metrics.over(measured, np.mean)}
 
 
 def replay_column(
@@ -166,38 +148,50 @@ def replay_column(
     """
     rows, place = with_column(data.rows, SCALE * column.margins), data.rows.columns
     orders, first, n_known = _planned(strategy, rows, data.y, 0, orders, options)
-    seeds = {**first.prior, place: TRUST}
-    fixed = replace(strategy, learner="given", learner_parameters={})
+    first = replace(first, prior={**first.prior, place: TRUST})
+    fixed, weight = replace(strategy, learner="given", learner_parameters={}), {place: 1 / SCALE}
     runs, measured = [], []
     for number, order in enumerate(orders):
-        both = _in_order(replace(first, prior=seeds), number, order, n_known)
-        alone = replace(both, strategy=fixed, prior={place: 1 / SCALE}, theta=0.0)
-        own = {COLUMN: alone, BOTH: both}
-        parts = [run.start() for run in own.values()]
-        done = questions.replay([*own.values()], True, parts)
-        deciders = {}
-        for (name, run), each, part in zip(own.items(), done, parts):
-            at_last = each.curve[max(0, each.queried - 1)]
-            deciders[name] = _figures(run, each, part, options.weights, at_last=at_last)
-            deciders[name] |= _estimated(run, each, at_last, options.weights)
-        runs.append({"order": number + 1, "readings": done[0].queried, "deciders": deciders})
-        figures = {
-            name: {key: each[key] for key in (*metrics.EVALUATIONS, metrics.LIST)} for name, each in deciders.items()
-        }
-        measured.append({"readings": done[0].queried, "deciders": figures})
-    return {
-        "algorithm": strategy.algorithm,
-        "learner": strategy.learner,
-        "rule": strategy.rule,
-        "params": strategy.parameters,
-        "column": {"name": column.name, "cut": column.cut},
-        "runs": runs,
-        "mean": metrics.over(measured, np.mean),
-        "std": metrics.spread(measured),
-    } | ({"known": n_known} if n_known else {})
+        both = _in_order(first, number, order, n_known)
+        own = {COLUMN: replace(both, strategy=fixed, prior=weight, theta=0.0), BOTH: both}
+        readings, figures, averaged = _together(own, options, _estimated)
+        runs.append({"order": number + 1, "readings": readings, "deciders": figures})
+        measured.append({"readings": readings, "deciders": averaged})
+    about = {"column": {"name": column.name, "cut": column.cut}, "runs": runs}
+    means = {"mean": metrics.over(measured, np.mean), "std": metrics.spread(measured)}
+    return _described(strategy) | about | means | ({"known": n_known} if n_known else {})
 
 
-def _estimated(run: Run, done: stream.Replay, at_last: np.ndarray, weights: metrics.Weights) -> dict[str, Any]:
+def _described(strategy: Strategy) -> dict[str, Any]:
+    """Return the names and parameters of a strategy, with which a result begins."""
+    names = {"algorithm": strategy.algorithm, "learner": strategy.learner, "rule": strategy.rule}
+    return names | {"params": strategy.parameters}
+
+
+def _together(
+    runs: Mapping[str, Run], options: ReplayOptions, further: Callable[..., dict[str, Any]], rare: bool = True
+) -> tuple[int, dict[str, Any], dict[str, Any]]:
+    """Replay runs that ask about the same items. Return the number of items asked about, the results of each run by
+    name, and the part of them that is averaged over the orders.
+
+    further: returns more results of a run, given its replay, its counts at the last label, and the options. rare: as in
+    `replay_questions`.
+    """
+    parts = [run.start() for run in runs.values()]
+    replays, figures = questions.replay([*runs.values()], rare, parts), {}
+    for (name, run), done, part in zip(runs.items(), replays, parts):
+        at_last = done.curve[max(0, done.queried - 1)]
+        figures[name] = _figures(run, done, part, options, at_last=at_last) | further(run, done, at_last, options)
+    averaged = {name: {key: each[key] for key in AVERAGED if key in each} for name, each in figures.items()}
+    return replays[0].queried, figures, averaged
+
+
+def _positives(run: Run, done: stream.Replay, *ignored: Any) -> dict[str, Any]:
+    """Return the number of positive answers."""
+    return {"positives": int((run.y[run.order[done.log[:, 0].astype(np.int64)]] > 0).sum())}
+
+
+def _estimated(run: Run, done: stream.Replay, at_last: np.ndarray, options: ReplayOptions) -> dict[str, Any]:
     """Estimate the metrics of both evaluations and the number of positives from the answers alone, each as [value, low,
     high], or None if there are too few answers. The estimates cover the rounds until the budget is spent, or all
     rounds. Also return the number of these rounds."""
@@ -205,7 +199,7 @@ def _estimated(run: Run, done: stream.Replay, at_last: np.ndarray, weights: metr
     rounds, counts = (int(asked[-1]) + 1, at_last) if spent and asked.size else (run.order.size, done.counts)
     size, passed, pushes = (np.array([n]) for n in (asked.size, rounds, counts[1].sum()))
     pushed, label = done.decided[:, 1] > 0, run.y[run.order[asked]]
-    values, enough, sides = windows(pushed, label, done.log[:, 2], size, passed, pushes, weights)
+    values, enough, sides = windows(pushed, label, done.log[:, 2], size, passed, pushes, options.weights)
     estimates: dict[str, Any] = {
         name: {metric: ends[:, 0].tolist() if enough[metric][0] else None for metric, ends in each.items()}
         for name, each in values.items()
@@ -244,24 +238,18 @@ def _in_order(first: Run, number: int, order: np.ndarray, n_known: int) -> Run:
     return replace(run, known_items=known_items, order=order[~np.isin(order, known_items)])
 
 
-def _measured(run: Run, weights: metrics.Weights, classes: tuple[str, ...]) -> dict[str, Any]:
-    """Run once, and return the results as `_figures` does."""
-    parts = run.start()
-    return _figures(run, run.replay(log=True, parts=parts), parts, weights, classes)
-
-
 def _figures(
-    run: Run, done: stream.Replay, parts: Parts, weights: metrics.Weights, classes: tuple[str, ...] = (),
+    run: Run, done: stream.Replay, parts: Parts, options: ReplayOptions, classes: tuple[str, ...] = (),
     at_last: np.ndarray | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Return the results of a finished replay: the number of labels asked for, the metrics, the seconds taken and, with
     the floor option, guaranteed minimums of recall, precision, F1 and sum."""
     tables = dict.fromkeys(metrics.EVALUATIONS, done.counts) | {metrics.LIST: run.listed(done, parts)}
-    measured = {name: metrics.as_json(counts, name, weights, classes) for name, counts in tables.items()}
+    measured = {name: metrics.as_json(counts, name, options.weights, classes) for name, counts in tables.items()}
     floors: dict[str, Any] = {"floor": None}
     if run.floor and run.budget and run.order.size:
         for name, are_pushes_read in (("floor", False), ("floor_if_read", True)):
-            bounds = certainty.floors(run.worst_counts(done, are_pushes_read, at_last), weights)
+            bounds = certainty.floors(run.worst_counts(done, are_pushes_read, at_last), options.weights)
             floors[name] = {e: {metric: value.item() for metric, value in each.items()} for e, each in bounds.items()}
     return {"queried": int(done.queried), **measured, **floors, "seconds": done.seconds}
 

@@ -7,14 +7,14 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from itertools import groupby
 from math import inf
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,29 +31,11 @@ if TYPE_CHECKING:
     from ..store import Store
 
 
-Keep: TypeAlias = Callable[[dict[str, np.ndarray]], object]  # called with the counts of finished replays by key
-Show: TypeAlias = Callable[[list[Result]], object]  # called with the complete lines, whenever there are more
 CHUNK_REPLAYS = 16  # most replays sent to a worker together
 PASS_SETTINGS = 32  # most settings of one pass over the rows
 PASS_PAYS_ROUNDS = 50_000_000  # rounds of an algorithm that take as long as compiling the loop of a shared pass
 SECONDS_PER_WRITE = 1.0  # between writes of finished replays: a kill loses at most two intervals of work
 CHUNKS_AHEAD = 128  # no further run begins while this many chunks are at the workers
-
-
-def run(
-    spec: Specification,
-    store: Store,
-    executor: Executor | None = None,
-    *,
-    folder: Path | str = ".",
-    progress: Progress | None = None,
-) -> list[Result]:
-    """Run a comparison without storing it. Return its result lines, in the order of data sets, budgets and algorithms.
-
-    executor: any concurrent.futures.Executor (threads by default). folder: where to find files that the specification
-    names. progress: called with (done, total).
-    """
-    return run_all(ready_runs(spec, store, folder), executor, progress=progress or ignore)
 
 
 def begin(spec: Specification, store: Store, name: str | None = None) -> int:
@@ -63,17 +45,14 @@ def begin(spec: Specification, store: Store, name: str | None = None) -> int:
     digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]
     name = (name or f"{', '.join(spec.algorithms)[:80]} · {digest[:4]}").strip()
     if not store.has_comparison(name):
-        return store.add_comparison(name, values, versions(), [_stored(store, data_name(each)) for each in spec.data])
+        ids = {row["name"]: int(row["id"]) for row in store.datasets()}
+        names = [*map(data_name, spec.data)]  # each may end in =CLASS
+        data = [ids.get(each, ids.get(each.rpartition("=")[0])) for each in names]
+        return store.add_comparison(name, values, versions(), data)
     record = store.comparison(name)
     if record["specification"] != values:
         raise ExperimentError(f"a comparison named {name} exists with other settings. Choose another name.")
     return record["id"]
-
-
-def _stored(store: Store, name: str) -> int | None:
-    """Return the id of a data set by its name, or None if it is not stored. The name may end in =CLASS."""
-    ids = {row["name"]: int(row["id"]) for row in store.datasets()}
-    return ids.get(name, ids.get(name.rpartition("=")[0]))
 
 
 def compare(
@@ -85,16 +64,20 @@ def compare(
     folder: Path | str = ".",
     progress: Progress | None = None,
 ) -> Comparison:
-    """Run a comparison and store it under a name.
+    """Run a comparison and store it under a name. Return it.
 
     Replays that are stored for a comparison with the same name and specification are not run again. Result lines can be
     loaded as soon as they are complete.
+
+    executor: any concurrent.futures.Executor (None: a pool of threads). folder: where to find files that the
+    specification names. progress: called with (done, total).
     """
     ready = ready_runs(spec, store, folder)
     comparison = begin(spec, store, name)
     keeper = _Keeper(store, comparison)
     try:
-        lines = run_all(ready, executor, store.replays(comparison), keeper.keep, keeper.show, progress or ignore)
+        with nullcontext(executor) if executor else ThreadPoolExecutor(os.cpu_count()) as workers:
+            lines = _Execution(ready, workers, store.replays(comparison), keeper).finish(progress)
     finally:
         keeper.write()
     store.put_lines(comparison, _without_counts(lines), finished=True)
@@ -117,10 +100,6 @@ class _Keeper:
         if time.monotonic() - self.written >= SECONDS_PER_WRITE:
             self.write()
 
-    def show(self, lines: list[Result]) -> None:
-        """Replace the buffered result lines with the lines that are complete by now."""
-        self.lines = lines
-
     def write(self) -> None:
         """Store the buffered counts and result lines in one transaction: no line is stored without its replays."""
         with self.store.transaction():
@@ -134,10 +113,6 @@ def _without_counts(lines: list[Result]) -> list[dict[str, Any]]:
     """Convert result lines to dictionaries without their arrays, which are stored with the replays."""
     arrays = ("counts", "worst", "nanoseconds", "listed")
     return [{key: value for key, value in vars(line).items() if key not in arrays} for line in lines]
-
-
-def ignore(*ignored: object) -> None:
-    """Do nothing: the default callback."""
 
 
 def planned_runs(spec: Specification, sources: Iterable[RowSource]) -> list[TunedRun]:
@@ -180,116 +155,100 @@ def _check_fit(run: TunedRun) -> None:
         raise ExperimentError(f"criterion on {name} must be one of {', '.join(allowed)}. Got {criterion}.")
 
 
-def run_all(
-    planned: list[TunedRun],
-    executor: Executor | None = None,
-    finished_counts: Mapping[str, np.ndarray] | None = None,
-    keep: Keep = ignore,
-    show: Show = ignore,
-    progress: Progress = ignore,
-) -> list[Result]:
-    """Execute planned runs on an executor (None: a pool of threads). Return their results in order.
+class _Execution:
+    """Planned runs that advance concurrently until each has returned its result.
 
-    finished_counts: {replay key: counts} of replays that ran before and are not run again.
+    counts_by_key: counts of finished replays. asked: for each run, the keys of the replays that it asked for last.
+    missing: those of them that are not finished. waiting: {key of a replay at a worker: the runs that asked for it}.
+    chunks: {chunk of replays at a worker: keys}. done: number of finished replays.
     """
-    with nullcontext(executor) if executor else ThreadPoolExecutor(os.cpu_count()) as workers:
-        return _advance_all(planned, workers, dict(finished_counts or {}), keep, show, progress)
 
+    def __init__(
+        self, planned: list[TunedRun], executor: Executor, counts_by_key: dict[str, np.ndarray], keeper: _Keeper
+    ) -> None:
+        self.planned, self.executor, self.counts_by_key, self.keeper = planned, executor, counts_by_key, keeper
+        self.runs = [each.run() for each in planned]
+        self.results: dict[int, Result] = {}
+        self.asked: dict[int, list[str]] = {}
+        self.missing: dict[int, set[str]] = {}
+        self.waiting: dict[str, list[int]] = {}
+        self.chunks: dict[Future[list[np.ndarray]], list[str]] = {}
+        self.finished: SimpleQueue[Future[list[np.ndarray]]] = SimpleQueue()
+        self.done, self.total = 0, 0
+        self.rounds: Counter[str] = Counter()
+        for each in planned:
+            replays = each.spec.work(each.grid)
+            self.total += replays
+            self.rounds[each.algorithm] += replays * each.source.rounds
 
-def _advance_all(
-    planned: list[TunedRun],
-    executor: Executor,
-    counts_by_key: dict[str, np.ndarray],
-    keep: Keep,
-    show: Show,
-    progress: Progress,
-) -> list[Result]:
-    """Advance all runs concurrently until each has returned its result."""
-    runs = [each.run() for each in planned]
-    results: dict[int, Result] = {}
-    fresh = iter(range(len(planned)))
-    keys: dict[int, list[str]] = {}  # run -> the replays it asked for last
-    missing: dict[int, set[str]] = {}  # run -> its unfinished replays
-    waiting: dict[str, list[int]] = {}  # replay at a worker -> the runs that asked for it
-    workers: dict[Future[list[np.ndarray]], list[str]] = {}  # chunk of replays at a worker -> their keys
-    finished: SimpleQueue[Future[list[np.ndarray]]] = SimpleQueue()
-    work = [each.spec.work(each.grid) for each in planned]
-    total, done = sum(work), 0
-    rounds: Counter[str] = Counter()
-    for each, replays in zip(planned, work):
-        rounds[each.algorithm] += replays * each.source.rounds
+    def finish(self, progress: Progress | None) -> list[Result]:
+        """Advance all runs to their end. Return their results in order.
 
-    def advance(number: int, counts: list[np.ndarray] | None = None) -> None:
-        """Send a run the counts that it waits for, then submit its next jobs to the workers."""
-        nonlocal done
+        So that few runs are open at a time, and the first results are complete early, no run begins while CHUNKS_AHEAD
+        chunks are at the workers.
+        """
+        fresh = iter(range(len(self.planned)))
         try:
-            jobs = next(runs[number]) if counts is None else runs[number].send(counts)
+            while True:
+                while len(self.chunks) < CHUNKS_AHEAD and (number := next(fresh, None)) is not None:
+                    self.advance(number)
+                if progress:
+                    progress(self.done, max(self.done, self.total))
+                if not self.chunks:
+                    return [self.results[number] for number in range(len(self.planned))]
+                self.collect()
+        finally:
+            for future in self.chunks:
+                future.cancel()
+
+    def advance(self, number: int) -> None:
+        """Send a run the counts that it asked for, then submit its next jobs to the workers."""
+        try:
+            run, asked = self.runs[number], self.asked.get(number)
+            jobs = next(run) if asked is None else run.send([self.counts_by_key[key] for key in asked])
         except StopIteration as end:
-            results[number] = end.value
-            show([results[each] for each in sorted(results)])
+            self.results[number] = end.value
+            self.keeper.lines = [self.results[each] for each in sorted(self.results)]
             return
-        source = planned[number].source
-        keys[number] = [job_key(source, job) for job in jobs]
-        wanted = {key: job for key, job in zip(keys[number], jobs) if key not in counts_by_key}
-        new = {key: job for key, job in wanted.items() if key not in waiting}
-        done += len(jobs) - len(new)
-        missing[number] = set(wanted)
+        plan = self.planned[number]
+        self.asked[number] = [job_key(plan.source, job) for job in jobs]
+        wanted = {key: job for key, job in zip(self.asked[number], jobs) if key not in self.counts_by_key}
+        new = {key: job for key, job in wanted.items() if key not in self.waiting}
+        self.done += len(jobs) - len(new)
+        self.missing[number] = set(wanted)
         for key in wanted:
-            waiting.setdefault(key, []).append(number)
-        pays = rounds[planned[number].algorithm] >= PASS_PAYS_ROUNDS
-        together = pays and jobs[0].points == 1 and not jobs[0].with_list and planned[number].shares_passes
-        work, chunks = (replayed_together, _passes) if together else (replayed, _chunks)
-        for chunk in chunks(new):
-            future = executor.submit(work, source, [new[key] for key in chunk])
-            workers[future] = chunk
-            future.add_done_callback(finished.put)
+            self.waiting.setdefault(key, []).append(number)
+        pays = self.rounds[plan.algorithm] >= PASS_PAYS_ROUNDS
+        together = pays and jobs[0].points == 1 and not jobs[0].with_list and plan.shares_passes
+        for chunk in _batches(new, together):
+            work = replayed_together if together else replayed
+            future = self.executor.submit(work, plan.source, [new[key] for key in chunk])
+            self.chunks[future] = chunk
+            future.add_done_callback(self.finished.put)
         if not wanted:
-            advance(number, [counts_by_key[key] for key in keys[number]])
+            self.advance(number)
 
-    def begin() -> None:
-        """Start further runs while fewer than CHUNKS_AHEAD chunks are at the workers, so that few runs are open at a
-        time, and the first results are complete early."""
-        while len(workers) < CHUNKS_AHEAD and (number := next(fresh, None)) is not None:
-            advance(number)
-
-    try:
-        begin()
-        progress(done, max(done, total))
-        while workers:
-            try:
-                future = finished.get(timeout=SECONDS_PER_WRITE)
-            except Empty:
-                keep({})  # writes earlier results without waiting for a long replay
-                continue
-            chunk = workers.pop(future)
-            counts = dict(zip(chunk, future.result()))
-            counts_by_key |= counts
-            keep(counts)
-            done += len(counts)
-            progress(done, max(done, total))
-            served = dict.fromkeys(number for key in chunk for number in waiting.pop(key))
-            for number in served:
-                missing[number] -= counts.keys()
-                if not missing[number]:
-                    advance(number, [counts_by_key[key] for key in keys[number]])
-            begin()
-    finally:
-        for future in workers:
-            future.cancel()
-    return [results[number] for number in range(len(planned))]
+    def collect(self) -> None:
+        """Wait for a chunk of replays, keep their counts, and advance the runs that waited for no others."""
+        try:
+            future = self.finished.get(timeout=SECONDS_PER_WRITE)
+        except Empty:
+            self.keeper.keep({})  # writes earlier results without waiting for a long replay
+            return
+        chunk = self.chunks.pop(future)
+        counts = dict(zip(chunk, future.result()))
+        self.counts_by_key |= counts
+        self.keeper.keep(counts)
+        self.done += len(counts)
+        for number in dict.fromkeys(number for key in chunk for number in self.waiting.pop(key)):
+            self.missing[number] -= counts.keys()
+            if not self.missing[number]:
+                self.advance(number)
 
 
-def _chunks(jobs: Mapping[str, Job]) -> list[list[str]]:
-    """Split replay keys into batches, one per task. Few keys give small batches, so that all workers are used."""
-    return _cut(list(jobs), min(CHUNK_REPLAYS, 1 + len(jobs) // CHUNK_REPLAYS))
-
-
-def _passes(jobs: Mapping[str, Job]) -> list[list[str]]:
-    """Split replay keys into batches that share a pass over the rows."""
-    streams = groupby(jobs, lambda key: jobs[key].stream)
-    return [batch for _, keys in streams for batch in _cut(list(keys), PASS_SETTINGS)]
-
-
-def _cut(keys: list[str], size: int) -> list[list[str]]:
-    """Split keys into batches of `size`."""
-    return [keys[start : start + size] for start in range(0, len(keys), size)]
+def _batches(jobs: Mapping[str, Job], share_passes: bool) -> list[list[str]]:
+    """Split replay keys into batches, one per task. The replays of a batch share a pass over the rows if wanted; else
+    few keys give small batches, so that all workers are used."""
+    size = PASS_SETTINGS if share_passes else min(CHUNK_REPLAYS, 1 + len(jobs) // CHUNK_REPLAYS)
+    streams = [[*keys] for _, keys in groupby(jobs, lambda key: jobs[key].stream if share_passes else None)]
+    return [keys[start : start + size] for keys in streams for start in range(0, len(keys), size)]

@@ -438,14 +438,13 @@ class TunedRun:
         """Return the setting with the best criterion over the tuning parts. Append settings and scores to `trials`."""
         choices = yield from self._hitting(choices)
         counts = yield from self._over(choices, self.tuning_parts)
-        scores = [self._score(choice, each) for choice, each in zip(choices, counts)]
+        classes, criterion = self.source.distinct_classes, self.spec.criterion
+        scores = [
+            float(evaluate(self.spec, classes, choice, each[:, -1], self.spec.evaluation)[criterion].mean())
+            for choice, each in zip(choices, counts)
+        ]
         trials += [trial for trial in map(list, zip(choices, scores)) if trial not in trials]
         return choices[int(np.argmax(self.spec.sign * np.array(scores)))]
-
-    def _score(self, setting: Setting, counts: np.ndarray) -> float:
-        """Return the mean criterion over the parts."""
-        values = evaluate(self.spec, self.source.distinct_classes, setting, counts[:, -1], self.spec.evaluation)
-        return float(values[self.spec.criterion].mean())
 
     def _hitting(self, choices: list[Setting]) -> Replays[list[Setting]]:
         """Scale the smoothing of the rule in each setting, by bisection, so that `hit` labels (or this share of them)

@@ -6,7 +6,8 @@ To add a table, or the part of a table that uses one data file, add an entry to 
 from typing import Any
 
 from ..kernel import algorithms
-from .protocols import FOLDS, RATES, TRIALS, Block, Figure, Part, Published, acog, cspaa, dada, held_out, oa3, oaal, paa
+from .blocks import RATES, Block, Figure, Part, Published
+from .protocols import FOLDS, TRIALS, acog, cspaa, dada, held_out, oa3, oaal, paa
 
 SUM, COST, COST_100, F1 = Figure("sum", 100), Figure("cost"), Figure("cost", 0.01), Figure("f1")
 F1_PERCENT, ACCURACY = Figure("f1", 100, 2), Figure("accuracy", 100, 2)

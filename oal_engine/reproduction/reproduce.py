@@ -7,7 +7,8 @@ from pathlib import Path
 from time import process_time
 from typing import Any
 
-from .protocols import RATES, Block, oa3
+from .blocks import RATES, Block
+from .protocols import oa3
 from .published import BLOCKS
 
 AGREEING = ("exact", "agrees")
@@ -221,13 +222,13 @@ def _cells(block: Block, row: Mapping[str, Any]) -> dict[str, str]:
     cells = {"algorithm": row["algorithm"]}
     if row["chosen"]:
         cells["setting"] = row["chosen"]
-    cells["parameters"] = _settings(row["settings"])
+    cells["parameters"] = ", ".join(f"{key} = {value:.3g}" for key, value in row["settings"].items())
     if block.asks:
         cells["labels asked"] = f"{row['queried']:.2%}"
     cells["ours"] = _number(digits, row["ours"], row["std"])
     if row["published"] is not None:
         cells["published"] = _number(digits, row["published"], row["published_std"])
-        cells["difference in sd"] = _signed(row["difference"])
+        cells["difference in sd"] = f"{round(row['difference'], 2) + 0:+.2f}"  # + 0 turns -0.0 into 0.0
         cells["verdict"] = row["verdict"]
     return cells
 
@@ -247,14 +248,6 @@ def _rate_cells(row: Mapping[str, Any], first: Mapping[str, Any]) -> dict[str, s
         if row["published_seconds"]:
             cells["published time"] = f"{row['published_seconds'] / first['published_seconds']:.2g}"
     return cells
-
-
-def _signed(difference: float) -> str:
-    return f"{round(difference, 2) + 0:+.2f}"  # + 0 turns -0.0 into 0.0
-
-
-def _settings(choice: Mapping[str, float]) -> str:
-    return ", ".join(f"{key} = {value:.3g}" for key, value in choice.items())
 
 
 def _table(rows: list[dict[str, str]]) -> str:

@@ -7,7 +7,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
-from oal_engine.experiments import race, race_page
+from oal_engine.experiments import race
 from oal_engine.sessions import look_back
 from oal_engine.sessions.files import player
 from oal_engine.store import Store
@@ -27,7 +27,7 @@ def pages(tmp_path_factory):
     made = {
         "session": player.page(trace, texts=True),
         "without texts": player.page(trace),
-        "race": race_page.page(None, [*race.TUNED.items()], race.BUDGET, race.SEED),
+        "race": race.page(None, [*race.TUNED.items()], race.BUDGET, race.SEED),
     }
     for name, page in made.items():
         (folder / f"{name}.html").write_bytes(page)

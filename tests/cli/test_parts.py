@@ -86,21 +86,6 @@ def test_a_file_that_cannot_be_read_is_named(run, parts):
     assert PARTS + 1 == len(os.listdir("predicted"))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("predict", "parts", "--model", "m", "--parts"), "--parts needs a folder, --out with another folder, and no"),
-        (("predict", "a.csv", "--model", "m", "--workers", "2"), "--workers, --processes and --scheduler are for"),
-        (("predict", "parts", "--model", "m", "--out", "x.zip"), "the name of the file to write must end in"),
-    ],
-)
-def test_options_that_do_not_fit_stop(run, arguments, message):
-    """To predict a folder, --parts and an output folder are needed. Options for workers are refused without --parts."""
-    code, _, error = run(*arguments)
-    assert code == 1
-    assert error.startswith(f"error: {message}")
-
-
 @pytest.mark.slow
 def test_a_killed_worker_of_a_cluster_changes_nothing(ok, parts):
     """When one of two workers is killed, its files are predicted by the other, with the same bytes."""

@@ -25,13 +25,13 @@ def table(path):
     return datasets.table(reading.read(path))
 
 
-def expected(path, order=None, rho=None, seed=0, name="PAA-I", values=(), weights=metrics.Weights(), **more):
+def expected(path, order=None, rho=None, seed=0, name="PAA-I", weights=metrics.Weights(), theta=0.0, **more):
     """Compute one run with the kernel. Return {evaluation: metrics} and, as `queried`, its number of questions."""
-    data, chosen = table(path), strategy(name, values=values)
+    data, chosen = table(path), strategy(name)
     rho = (data.y < 0).sum() / (data.y > 0).sum() if rho is None else rho
     order = np.arange(ROWS) if order is None else order
     parts = chosen.build(data.rows.columns)
-    replay = stream.replay(data.rows, data.y, order, *parts, stream.objective(rho=rho), seed=seed, **more)
+    replay = stream.replay(data.rows, data.y, order, *parts, stream.objective(theta, rho), seed=seed, **more)
     return {
         name: {key: value.item() for key, value in metrics.evaluate(replay.counts, name, weights).items()}
         for name in metrics.EVALUATIONS
@@ -76,24 +76,8 @@ def kinds(ok, tmp_path):
         *(f"{k % 3 if k else 1},{k % 3 == 1:d},{k % 7 / 9},{'red green blue'.split()[k % 3]}" for k in range(90)),
     ]
     (tmp_path / "kinds.csv").write_text("\n".join(lines))
-    ok(
-        "import",
-        "kinds.csv",
-        "--name",
-        "kinds",
-        "--label",
-        "kind",
-        "--multiclass",
-        "--features",
-        "plain",
-        "--json",
-        "--feature",
-        "x",
-        "--feature",
-        "y",
-        "--feature",
-        "z",
-    )
+    options = "--label kind --multiclass --features plain --feature x --feature y --feature z --json"
+    ok("import", "kinds.csv", "--name", "kinds", *options.split())
     return "kinds"
 
 
@@ -139,13 +123,35 @@ def test_one_class_against_the_rest_is_for_two_classes_and_named_once(run, kinds
         assert (1, "", f"Got {given}.\n") == (code, out, err[-len(f"Got {given}.\n") :])
 
 
-def test_one_run_has_no_deviation(ok, numbers):
-    """A single run is in the order of the file and equals the kernel's run. The mean is the run itself, and there is no
-    deviation."""
-    result = ok("replay", numbers, *RUN, "--seed", 7)
-    assert expected(numbers, seed=7) == figures(result["runs"][0])
-    assert 1 == len(result["runs"])
-    assert result["runs"][0]["push"] == pytest.approx(result["mean"]["push"])
+COST = 0.9 / (1 - 0.9)
+OPTIONS = [  # of the command, and of a run of the kernel
+    ("--seed 7", {"seed": 7}),
+    ("--budget 0", {"budget": 0}),
+    ("--theta 0.4 --budget 10 --average", {"theta": 0.4, "budget": 10, "averaged": True}),
+    ("--budget 20 --audit 0.25 --no-audit-trains --pace 0.5", {"plan": {"audit": 0.25, "trains": False, "pace": 0.5}}),
+    ("--budget 20 --floor 0.7", {"plan": {"floor": 0.7}}),
+    ("--rho laplace", {"rho": 0}),
+    ("--rho 7.5", {"rho": 7.5}),
+    ("--metric cost", {"rho": COST}),
+    ("--metric cost --rho laplace", {"rho": COST}),
+    ("--metric cost --rho 2", {"rho": 2}),
+    ("--alpha-p 0.8 --c-p 0.6", {"weights": metrics.Weights(0.8, 0.6), "rho": 0.8 / (1 - 0.8) * 45 / 15}),
+]
+
+
+@pytest.mark.parametrize("algorithm", ["PAA-I", "OA3-diag"])
+@pytest.mark.parametrize(("options", "values"), [("", {}), ("--rho auto", {}), *OPTIONS])
+def test_one_run_is_that_of_the_kernel(ok, numbers, algorithm, options, values):
+    """A single run is in the order of the file, and equals the kernel's run with the same options. By default rho is
+    T_n / T_p. The mean is the run itself, and there is no deviation."""
+    if "plan" in values:
+        rule = strategy(algorithm).rule
+        audit = (values["plan"].get("audit", 0.0), values["plan"].get("trains", True), values["plan"].get("pace"))
+        values = {"plan": spending.plan(rule, 20, ROWS, *audit, floor=values["plan"].get("floor", 0.0))}
+    result = ok("replay", numbers, "--algorithm", algorithm, "--json", *options.split())
+    (run,) = result["runs"]
+    assert expected(numbers, name=algorithm, **values) == figures(run)
+    assert run["push"] == pytest.approx(result["mean"]["push"])
     assert result["std"] is None
 
 
@@ -160,7 +166,7 @@ def test_replay_as_a_table(ok, numbers):
 
 def test_a_name_and_a_file_give_the_same_numbers(ok, numbers, tweets):
     """A replay of a file equals a replay of the data set imported from it if the features are the same, named or
-    automatic."""
+    automatic. By default a published algorithm gets plain columns or words, as in its paper."""
     for path, named, own in (
         (numbers, ("--features", "plain"), ()),
         (tweets, ("--features", "words", *TWEETS), TWEETS),
@@ -168,15 +174,9 @@ def test_a_name_and_a_file_give_the_same_numbers(ok, numbers, tweets):
         for options, algorithm in ((named, RUN), (own, ("--algorithm", "auto", "--json"))):
             name = f"{path.stem}-{algorithm[1]}"
             ok("import", path, "--name", name, *options, "--json")
-            imported, read = ok("replay", name, *algorithm), ok("replay", path, *algorithm, *options)
+            usual = TWEETS if path == tweets else ()
+            imported, read = ok("replay", name, *algorithm), ok("replay", path, *algorithm, *usual)
             assert figures(read["runs"][0]) == figures(imported["runs"][0])
-
-
-def test_a_published_algorithm_has_the_features_of_its_paper(ok, numbers, tweets):
-    """By default, a published algorithm replays a file on its plain columns or words."""
-    for path, named, options in ((numbers, "plain", ()), (tweets, "words", TWEETS)):
-        usual, plain = (ok("replay", path, *RUN, *options, *more) for more in ((), ("--features", named)))
-        assert figures(usual["runs"][0]) == figures(plain["runs"][0])
 
 
 @pytest.mark.slow
@@ -233,54 +233,10 @@ def test_permutations_are_reproducible(ok, numbers):
     assert runs[0] != runs[1]
 
 
-COST_SENSITIVE = ("--algorithm", "OA3-diag", "--json")
-
-
-def test_rho(ok, numbers):
-    """rho is T_n / T_p by default, c_p / c_n for the metric cost, or given by --rho as laplace or a number."""
-    values = {"eta": 0.3}
-    for options, rho in (
-        ((), 45 / 15),
-        (("--rho", "auto"), 45 / 15),
-        (("--rho", "laplace"), 0),
-        (("--rho", "7.5"), 7.5),
-        (("--metric", "cost"), 0.9 / (1 - 0.9)),
-        (("--metric", "cost", "--rho", "laplace"), 0.9 / (1 - 0.9)),
-        (("--metric", "cost", "--rho", "2"), 2),
-    ):
-        result = ok("replay", numbers, *COST_SENSITIVE, "--set", "eta=0.3", *options)
-        assert expected(numbers, rho=rho, name="OA3-diag", values=values) == figures(result["runs"][0])
-    result = ok("replay", numbers, *COST_SENSITIVE, "--set", "eta=0.3", "--alpha-p", 0.8, "--c-p", 0.6)
-    weights = metrics.Weights(0.8, 0.6)
-    from_kernel = expected(numbers, rho=weights.ratio("sum") * 3, name="OA3-diag", values=values, weights=weights)
-    assert from_kernel == figures(result["runs"][0])
-
-
-def test_theta_budget_and_average(ok, numbers):
-    """--theta, --budget and --average reach the kernel."""
-    data, chosen = table(numbers), strategy("PAA-I")
-    replay = stream.replay(
-        data.rows,
-        data.y,
-        np.arange(ROWS),
-        *chosen.build(data.rows.columns),
-        stream.objective(theta=0.4, rho=3),
-        budget=10,
-        averaged=True,
-    )
-    result = ok("replay", numbers, *RUN, "--theta", 0.4, "--budget", 10, "--average")["runs"][0]
-    assert replay.counts[1, 2].sum() == result["push"]["tp"]
-    assert replay.counts[1, 0].sum() == result["push"]["fp"]
-    assert expected(numbers) != figures(result)
-    assert 0 == ok("replay", numbers, *RUN, "--budget", 0)["runs"][0]["queried"]
-
-
-def test_a_replay_with_audits_and_a_pace(ok, run, numbers):
-    """--audit, --no-audit-trains and --pace reach the kernel. Audits without a budget are refused."""
+def test_a_replay_tells_its_plan(ok, run, numbers):
+    """The output has the plan of the budget. Audits without a budget are refused."""
     result = ok("replay", numbers, *RUN, "--budget", 20, "--audit", 0.25, "--no-audit-trains", "--pace", 0.5)
     assert {"audit": 0.25, "audit_trains": False, "pace": 0.5} == result["plan"]
-    plan = spending.plan("symmetric", 20, ROWS, 0.25, False, 0.5)
-    assert expected(numbers, plan=plan) == figures(result["runs"][0])
     assert ok("replay", numbers, *RUN, "--budget", 20)["plan"] is None
     assert (1, "", "error: audits, a pace and a floor need a budget. Got none.\n") == run(
         "replay", numbers, *RUN, "--audit", 0.5
@@ -300,52 +256,31 @@ def test_a_replay_with_a_floor_has_the_floors_of_its_metrics(ok, run, numbers):
                 assert each["queried"] == 40 or each["floor_if_read"][name][metric] <= each[name][metric]
         assert each["floor_if_read"]["push_query"]["recall"] > 0
     assert all(each["floor"] is None for each in ok("replay", numbers, *RUN, "--budget", 20)["runs"])
-    plan = spending.plan("symmetric", 40, ROWS, floor=0.7)
-    one = ok("replay", numbers, *RUN, "--budget", 40, "--floor", 0.7)["runs"][0]
-    assert expected(numbers, plan=plan) == figures(one)
     refused = "error: floor must be >= 0 and, with audit, < 1: the share of the budget for it. Got 1.0.\n"
     assert (1, "", refused) == run("replay", numbers, *RUN, "--budget", 20, "--floor", 1)
 
 
-def test_parameters_by_key(ok, run, numbers):
-    """A key that learner and rule share needs the prefix `learner.` or `rule.`; `delta` sets both deltas of a rule."""
+def test_parameters_by_key(ok, numbers):
+    """Parameters are set by their keys, also those that need the prefix `learner.` or `rule.`."""
     pair = ("--learner", "ada-da", "--rule", "symmetric")
     result = ok("replay", numbers, *pair, "--json", "--set", "learner.delta=2", "--set", "rule.delta=0.5")
     assert ("ada-da + symmetric", 2.0) == (result["algorithm"], result["params"]["learner.delta"])
-    assert 0.5 == result["params"]["rule.delta"]
-    code, _, err = run("replay", numbers, *pair, "--set", "delta=1")
-    sentence = "delta is a parameter of ada-da and of symmetric. Say learner.delta or rule.delta."
-    assert (1, f"error: {sentence}\n") == (code, err)
-    result = ok("replay", numbers, "--algorithm", "oaal", "--json", "--set", "delta=0.5", "--set", "delta_plus=2")
-    assert ("OAAL", {"delta_plus": 2.0, "delta_minus": 0.5}) == (result["algorithm"], result["params"])
 
 
-def test_replay_begins_with_words_and_items(run, ok, tweets):
-    """Seed words and items change the results of a replay. The output names those used and reports unknown words."""
-    plain = ok("replay", tweets, *TWEETS, *RUN, "--budget", 10)
-    code, out, err = run(
-        "replay", tweets, *TWEETS, *RUN, "--budget", 10, "--seed-words", "#happy, sad", "--seed-items", "2"
-    )
-    result = json.loads(out)
+def test_replay_begins_with_words_items_and_scores(run, ok, tweets, tmp_path):
+    """Seed words and items, or scores from a table, change the results of a replay. The output names those used and
+    reports unknown words. A table without ids is refused."""
+    line = ("replay", tweets, *TWEETS, *RUN, "--budget", 10)
+    (tmp_path / "scores.csv").write_text("id,score\n" + "".join(f"{k},{k % 7}\n" for k in range(2, ROWS + 2)))
+    plain, scored = ok(*line), ok(*line, "--seed-scores", tmp_path / "scores.csv")
+    code, out, err = run(*line, "--seed-words", "#happy, sad", "--seed-items", "2")
+    seeded = json.loads(out)
     assert (0, "Not in the data: sad.\n") == (code, err)
-    assert {"words": ["#happy"], "items": ["2"], "model": None, "scores": 0, "unknown": ["sad"]} == result["prior"]
-    assert "prior" not in plain
-    assert figures(plain["runs"][0]) != figures(result["runs"][0])
-    code, _, err = run("replay", tweets, *TWEETS, *RUN, "--seed-words", "sad,glum")
-    assert (1, "error: seed words must occur in the data. Got sad, glum.\n") == (code, err)
-
-
-def test_replay_begins_with_scores(ok, run, tweets, tmp_path):
-    """Seed scores from a table change the results of a replay. A table without ids is refused."""
-    path = tmp_path / "scores.csv"
-    path.write_text("id,score\n" + "".join(f"{k},{k % 7}\n" for k in range(2, ROWS + 2)))
-    plain, scored = (
-        ok("replay", tweets, *TWEETS, *RUN, "--budget", 10, *more) for more in ((), ("--seed-scores", path))
-    )
-    assert ROWS == scored["prior"]["scores"]
-    assert figures(plain["runs"][0]) != figures(scored["runs"][0])
-    code, _, err = run("replay", tweets, *TWEETS, *RUN, "--seed-scores", tweets)
-    assert (1, "error: tweets.csv has no column 'id'; its columns are title, body, topics.\n") == (code, err)
+    assert {"words": ["#happy"], "items": ["2"], "model": None, "scores": 0, "unknown": ["sad"]} == seeded["prior"]
+    assert (ROWS, False) == (scored["prior"]["scores"], "prior" in plain)
+    assert 3 == len({json.dumps(figures(result["runs"][0])) for result in (plain, scored, seeded)})
+    refused = "error: tweets.csv has no column 'id'; its columns are title, body, topics.\n"
+    assert (1, "", refused) == run(*line, "--seed-scores", tweets)
 
 
 def test_replay_begins_with_the_model_of_a_session(ok, tweets, tmp_path, db):
@@ -360,12 +295,6 @@ def test_replay_begins_with_the_model_of_a_session(ok, tweets, tmp_path, db):
     )
     assert "first" == begun["prior"]["model"]
     assert figures(plain["runs"][0]) != figures(begun["runs"][0])
-
-
-def test_orders_are_counted_before_they_are_made(run, numbers):
-    """Too many permutations are refused with the limit, before any order is drawn."""
-    message = f"error: permutations of a replay must be <= 10,000. Got {2**63 - 1:,}.\n"
-    assert (1, "", message) == run("replay", numbers, *RUN, "--permutations", 2**63 - 1)
 
 
 def test_a_share_of_the_items_is_known_before_the_stream(run, ok, numbers):

@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from oal_engine.estimator import OnlineActiveClassifier
-from oal_engine.kernel import learners, query_rules, rows, stream
+from oal_engine.kernel import query_rules, rows, stream
 from oal_engine.kernel.algorithms import ALGORITHMS, declared, strategy
 from tests.harness import ROOT
 
@@ -60,16 +60,6 @@ def test_scikit_learn_checks_it(algorithm):
     results = check_estimator(OnlineActiveClassifier(algorithm), on_skip=None)
     assert {"passed", "skipped"} >= {result["status"] for result in results}
     assert {"check_array_api_input"} >= {result["check_name"] for result in results if result["status"] == "skipped"}
-
-
-def test_y_is_one_column():
-    """A two-dimensional `y` is refused, and the error states its shape: a model answers one question only."""
-    X, y = data()
-    message = r"y should be a 1d array, got an array of shape \(200, 2\) instead"
-    with pytest.raises(ValueError, match=message):
-        OnlineActiveClassifier().fit(X, np.column_stack([y, 1 - y]))
-    with pytest.raises(ValueError, match=message):
-        OnlineActiveClassifier().partial_fit(X, np.column_stack([y, 1 - y]), classes=[0, 1])
 
 
 @pytest.mark.slow
@@ -134,18 +124,10 @@ def test_rows_that_come_one_at_a_time_equal_the_stream(algorithm, matrix):
         assert bits(expected.learner_) == bits(rows_of_it.learner_)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("algorithm", ["auto", "auto-sum", "auto-classes"])
+@pytest.mark.parametrize("algorithm", ["auto", "auto-classes"])
 def test_a_learner_that_visits_rows_again_goes_on(algorithm):
-    """With a learner that trains on earlier rows again, partial_fit in portions equals a replay that asks for every
-    label. After fit, partial_fit continues the training, even if rows were dense and are now sparse."""
-    classes = 3 if strategy(algorithm).multiclass else 2
-    X, y = data(classes)
-    expected = replayed(algorithm, X, y, classes, query_rules.build("all", strategy(algorithm).learner))[0].learner
-    model = OnlineActiveClassifier(algorithm)
-    for start, stop in ((0, 1), (1, 90), (90, 200)):
-        model.partial_fit(X[start:stop], y[start:stop], classes=range(classes))
-    assert bits(expected) == bits(model.learner_)
+    """After fit, partial_fit continues the training on earlier rows, even if rows were dense and are now sparse."""
+    X, y = data(3 if strategy(algorithm).multiclass else 2)
     fitted = OnlineActiveClassifier(algorithm, budget=20).fit(X, y)
     assert 20 == fitted.learner_.answers.sum()
     fitted.partial_fit(csr_array(X[:50]), y[:50])
@@ -180,7 +162,8 @@ def test_probabilities_are_those_of_the_questions():
 @pytest.mark.parametrize("algorithm", [*TWO, *SEVERAL, "auto", "auto-classes"])
 @pytest.mark.parametrize("classes", [2, 4])
 def test_weights_are_those_of_the_decision(algorithm, classes):
-    """decision_function equals the product of coef_ and the row, plus intercept_."""
+    """decision_function equals the product of coef_ and the row, plus intercept_. Of several classes the one with the
+    highest score is predicted."""
     if classes > 2 and not strategy(algorithm).multiclass:
         return
     X, y = data(classes)
@@ -192,14 +175,16 @@ def test_weights_are_those_of_the_decision(algorithm, classes):
         model.fit(X, y)
         decision = X @ model.coef_.T + model.intercept_
         np.testing.assert_allclose(model.decision_function(X), np.squeeze(decision), rtol=1e-9, atol=1e-9)
+        if classes > 2:
+            assert model.decision_function(csr_array(X)).argmax(1).tolist() == model.predict(X).tolist()
         assert (1 if classes == 2 else classes, X.shape[1]) == model.coef_.shape
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("algorithm", [*TWO, *SEVERAL])
+@pytest.mark.parametrize("algorithm", [*TWO, *SEVERAL, "auto", "auto-sum", "auto-classes"])
 def test_partial_fit_equals_supervised_learning(algorithm):
     """partial_fit, in portions of any size, learns the same as a replay that asks for every label."""
-    classes = 3 if algorithm in SEVERAL else 2
+    classes = 3 if strategy(algorithm).multiclass else 2
     X, y = data(classes)
     expected = replayed(algorithm, X, y, classes, query_rules.build("all", strategy(algorithm).learner))[0].learner
     model = OnlineActiveClassifier(algorithm)
@@ -235,20 +220,6 @@ def test_the_next_margin_and_probability_equal_the_replay(algorithm):
         decision = model.decision_function(X)[int(t)]
         assert margin == (abs(decision) if several else decision)
         assert probability == model.query_probability(X)[int(t)]
-
-
-def test_scores_of_several_classes():
-    """With several classes, decision_function gives a score for each, and the class with the highest is predicted. With
-    two classes it gives one score."""
-    X, y = data(4)
-    model = OnlineActiveClassifier("MPAA-I").fit(X, y)
-    scores = model.decision_function(csr_array(X))
-    np.testing.assert_allclose(scores, X @ learners.weights(model.learner_), rtol=1e-12, atol=1e-12)
-    assert scores.argmax(1).tolist() == model.predict(X).tolist()
-    assert model.score(X, y) > 0.7
-    model.fit(X, y > 1)
-    w = learners.weights(model.learner_)
-    np.testing.assert_allclose(model.decision_function(X), X @ (w[:, 1] - w[:, 0]), rtol=1e-12, atol=1e-12)
 
 
 def test_the_positive_class():
@@ -378,7 +349,7 @@ def test_any_integer_is_a_seed(seed):
 
 
 def test_it_works_in_a_pipeline():
-    """The estimator works after tf-idf and a scaler, with cross-validation and a grid search."""
+    """The estimator works after tf-idf and a scaler, with cross-validation."""
     texts = ["free prize, call now", "lunch at noon?"] * 20
     words = ["spam", "ham"] * 20
     pipeline = make_pipeline(TfidfVectorizer(), OnlineActiveClassifier("OA3-diag", budget=10))
@@ -386,8 +357,6 @@ def test_it_works_in_a_pipeline():
     X, y = data()
     pipeline = make_pipeline(StandardScaler(), OnlineActiveClassifier("OA3-diag"))
     assert cross_val_score(pipeline, 5 * X, y, cv=3).min() > 0.8
-    search = GridSearchCV(pipeline, {"onlineactiveclassifier__eta": [1e-9, 1.0]}, cv=3).fit(X, y)
-    assert search.best_score_ > 0.8
 
 
 @pytest.mark.slow
@@ -447,17 +416,11 @@ def asking():
     return model
 
 
-def changed(model, **values):
-    """Set attributes of a model, and return it."""
-    vars(model).update(values)
-    return model
-
-
 ERRORS = [
     (lambda: MODEL("XYZ").fit(X, Y), r"algorithm must be one of auto, .*\. Got XYZ\."),
+    (lambda: MODEL().fit(X, np.column_stack([Y, 1 - Y])), r"should be a 1d array, got an array of shape .* instead\."),
     (lambda: MODEL("pa + x").fit(X, Y), r"rule must be one of all, .*\. Got x\."),
     (lambda: MODEL("PA-I", eta=1).fit(X, Y), r"PA-I has no parameter eta\. It has C\."),
-    (lambda: changed(MODEL("PA-I"), eta=1).fit(X, Y), r"PA-I has no parameter eta\. It has C\."),
     (lambda: MODEL("PA-I", C=-1).fit(X, Y), r"C of pa-i must be > 0\. Got -1\."),
     (lambda: MODEL(budget=-1).fit(X, Y), r"budget of OnlineActiveClassifier must be a whole number >= 0\. Got -1\."),
     (lambda: MODEL(random_state="x").fit_stream(X, Y.item, classes=[0, 1]),

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from oal_engine import datasets, experiments
+from oal_engine.datasets import prior
 from oal_engine.experiments import report, specifications, tuned_runs
 from oal_engine.experiments.replays import ReplayOptions, replay
 from oal_engine.kernel import metrics, rows, spending, stream
@@ -34,7 +35,7 @@ def test_runs_equal_the_kernels_replays(store, algorithm, setting, changes):
     """In each run, the counts at every mark (recorded point of the stream) equal the counts of stream.replay with the
     same item order, seed, rho and budget, bit for bit."""
     wanted = spec(algorithms={algorithm: setting}, **changes)
-    (line,) = experiments.run(wanted, store)
+    (line,) = experiments.compare(wanted, store).lines
     data, chosen = table(0), experiments.chosen(algorithm, setting)
     weights = metrics.Weights(wanted.alpha_p, wanted.c_p)
     rho = {"laplace": 0.0, "auto": weights.ratio("sum") * (data.y < 0).sum() / (data.y > 0).sum()}
@@ -53,48 +54,29 @@ def test_runs_equal_the_kernels_replays(store, algorithm, setting, changes):
         assert replay.queried == line.asked[k]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("budget", [20, ROUNDS])
-def test_floors_are_those_of_replays(store, budget):
-    """The guaranteed minima of metrics in a comparison equal those of `replay`, whether the budget is spent early or
-    lasts to the end. Loading the comparison again does not change them."""
-    wanted = spec(budgets=[budget], floor=0.6, alpha_p=0.7)
+@pytest.mark.parametrize(
+    "changes", [{"points": 1}, {}, {"floor": 0.6}, {"floor": 0.6, "budgets": [ROUNDS], "alpha_p": 0.7}, {"seeded": 2}]
+)
+def test_runs_equal_those_of_replay(store, changes):
+    """Both evaluations, the final list and the guaranteed minima of each run equal those of `replay`, whether the
+    budget is spent early or lasts to the end, and with the same prior. Loading the comparison does not change them."""
+    data, values = datasets.Dataset(store, "a"), {"budgets": [20]} | changes
+    seeds = [str(k) for k in np.flatnonzero(data.y > 0)[: values.pop("seeded", 0)]]
+    wanted = spec(**values, seed_items=seeds)
     made = experiments.compare(wanted, store)
-    expected = replay(
-        experiments.chosen("PAA-I", {}),
-        table(0),
-        options=ReplayOptions(permutations=3, seed=wanted.seed, budget=budget, floor=0.6, alpha_p=0.7),
-    )
+    options = ReplayOptions(
+        permutations=3, seed=wanted.seed, budget=wanted.budgets[0], floor=wanted.floor, alpha_p=wanted.alpha_p,
+        prior=prior.make_prior(data, items=seeds),
+    )  # fmt: skip
+    expected = replay(experiments.chosen("PAA-I", {}), data, options=options)
     for each in (made, experiments.load(store, made.name)):
         (line,) = each.as_json()["results"]
-        assert [run["floor"] for run in expected["runs"]] == [run["floor"] for run in line["runs"]]
-        assert 0 < line["mean"]["floor"]["push_query"]["recall"] < 1
-
-
-@pytest.mark.parametrize("points", [1, 5])
-def test_the_list_is_that_of_replays(store, points):
-    """The evaluation `list` (of the final predictions) is in a comparison's tables and equals that of `replay`, even
-    after the comparison is loaded again."""
-    wanted = spec(budgets=[20], points=points)
-    made = experiments.compare(wanted, store)
-    options = ReplayOptions(permutations=3, seed=wanted.seed, budget=20)
-    expected = replay(experiments.chosen("PAA-I", {}), table(0), options=options)
-    for each in (made, experiments.load(store, made.name)):
-        (line,) = each.as_json()["results"]
-        assert [run["list"] for run in expected["runs"]] == [run["list"] for run in line["runs"]]
+        for key in (*metrics.EVALUATIONS, metrics.LIST, *["floor"] * bool(wanted.floor)):
+            assert [run[key] for run in expected["runs"]] == [run[key] for run in line["runs"]]
         mean = line["mean"]["list"]["f1"]
         assert mean == report.frame(each)["list_f1"].mean() == each.values(each.lines[0], "f1", "list").mean()
-        (row,) = report.table(each, "a", 20, "push")
-        assert row.further == {"F1 of the list": pytest.approx(mean)}
-
-
-def test_predictions_for_a_fold_left_out_are_no_list(store):
-    """A comparison that predicts held-out folds lacks the evaluation `list` of final predictions. An error says so."""
-    made = experiments.compare(spec(budgets=[20], held_out=True), store)
-    assert not made.has_list
-    assert "list" not in made.as_json()["results"][0]["mean"]
-    with pytest.raises(experiments.ExperimentError, match="no list was measured in"):
-        made.values(made.lines[0], "f1", "list")
+        (row,) = report.table(each, "a", wanted.budgets[0], "push")
+        assert row.further["F1 of the list"] == pytest.approx(mean)
 
 
 def test_the_curve_is_over_the_runs(store):
@@ -138,12 +120,12 @@ def test_several_classes(store):
     assert (
         comparison.values(comparison.lines[0]).mean() == comparison.as_json()["results"][0]["mean"]["push"]["macro_f1"]
     )
-    (line,) = experiments.run(spec(data=["letters=y"]), store)
+    (line,) = experiments.compare(spec(data=["letters=y"]), store).lines
     letters = table(2, classes=("x", "y", "z"))
     y = np.where(letters.y == 2, 1, -1)
     parts = strategy("PAA-I").build(4)
     replay = stream.replay(letters.rows, y, stream.shuffled(ROUNDS, 0), *parts, stream.objective(rho=2.0))
-    (other,) = experiments.run(spec(data=["letters=x"]), store)
+    (other,) = experiments.compare(spec(data=["letters=x"]), store).lines
     assert not set(line.jobs) & set(other.jobs)
     assert ("letters=y", ()) == (line.data, line.classes)
     assert replay.counts.tolist() == line.counts[0, -1].tolist()
@@ -159,7 +141,7 @@ def test_two_thirds_tune_and_one_third_tests(store):
     wanted = spec(
         algorithms={"OAAL": {"delta_plus": [0.1, 1.0], "delta_minus": [0.1, 1.0]}}, budgets=[10], tune="2:1", trials=3
     )
-    (line,) = experiments.run(wanted, store)
+    (line,) = experiments.compare(wanted, store).lines
     data = table(0)
     tuning = [tuned_runs.order(ROUNDS, ("tune", k)) for k in range(3)]
     testing = [tuned_runs.order(ROUNDS, ("test", k)) for k in range(3)]
@@ -213,7 +195,7 @@ def test_cross_validation_trains_on_four_folds_and_scores_on_the_fifth(store):
     """Each trial's criterion is the mean over five held-out folds; the best setting then runs over the whole stream."""
     values = [0.01, 0.3, 10.0]
     wanted = spec(algorithms={"CSOAL": {"C": values}}, budgets=[15], tune="cv")
-    (line,) = experiments.run(wanted, store)
+    (line,) = experiments.compare(wanted, store).lines
     data = table(0)
     scores = [
         np.mean([metrics.evaluate(held_out(data, "CSOAL", {"C": C}, k, 15), "push")["f1"] for k in range(5)])
@@ -236,7 +218,10 @@ def test_held_out_measures_the_final_model(store):
         assert [90, 90] == line.counts.reshape(2, 5, -1).sum((1, 2)).tolist()
         expected = [held_out(data, line.algorithm, line.setting, seed).tolist() for seed in range(10)]
         assert expected == line.counts[:, 0].tolist()
-    assert "queried" not in comparison.as_json()["results"][0]["runs"][0]
+    assert not {"queried", "list"} & comparison.as_json()["results"][0]["runs"][0].keys()
+    assert not comparison.has_list
+    with pytest.raises(experiments.ExperimentError, match="no list was measured in"):
+        comparison.values(comparison.lines[0], "f1", "list")
     firsts = [set(tuned_runs.folds(ROUNDS, seed)[1]) for seed in range(10)]
     assert set(range(ROUNDS)) == set.union(*firsts[:5]) == set.union(*firsts[5:])
     assert firsts[0] != firsts[5]
@@ -266,7 +251,7 @@ def test_a_large_grid_is_searched_one_parameter_at_a_time(store, monkeypatch):
     """A grid of more than MOST_SETTINGS settings is searched one parameter at a time, twice over, from its middle."""
     monkeypatch.setattr(specifications, "MOST_SETTINGS", 12)
     values = {"C": [0.01, 0.1, 1.0, 10.0, 100.0], "delta": [0.01, 1.0, 1e-5, 10.0]}
-    (line,) = experiments.run(spec(algorithms={"CSOAL": values}, budgets=[10], tune="2:1", trials=1), store)
+    (line,) = experiments.compare(spec(algorithms={"CSOAL": values}, budgets=[10], tune="2:1", trials=1), store).lines
     scores = {tuple(setting.values()): score for setting, score in line.trials}
     best = {"C": 1.0, "delta": 1e-5}
     tried = []
@@ -278,7 +263,7 @@ def test_a_large_grid_is_searched_one_parameter_at_a_time(store, monkeypatch):
     assert len(scores) > 5 + 4 - 1  # the second search tries other settings
     assert best == line.setting
     monkeypatch.setattr(specifications, "MOST_SETTINGS", 20)
-    (line,) = experiments.run(spec(algorithms={"CSOAL": values}, budgets=[10], tune="2:1", trials=1), store)
+    (line,) = experiments.compare(spec(algorithms={"CSOAL": values}, budgets=[10], tune="2:1", trials=1), store).lines
     assert 20 == len(line.trials)
 
 
@@ -292,7 +277,7 @@ def test_hit_reaches_the_labels_wanted(tmp_path, algorithm, hit):
     store = Store(tmp_path / "studio.db")
     data = table(3, 2500, ("x", "y", "z") if algorithm == "MPAA-I" else ())
     datasets.add(store, "a", data, "a")
-    (line,) = experiments.run(spec(algorithms={algorithm: {}}, hit=hit, criterion="accuracy"), store)
+    (line,) = experiments.compare(spec(algorithms={algorithm: {}}, hit=hit, criterion="accuracy"), store).lines
     assert 500 == pytest.approx(line.asked.mean(), rel=0.03)
     chosen = experiments.chosen(algorithm, line.setting)
     assert chosen.learner_parameters == experiments.chosen(algorithm).learner_parameters
@@ -300,7 +285,7 @@ def test_hit_reaches_the_labels_wanted(tmp_path, algorithm, hit):
 
 def test_hit_keeps_the_proportion_of_two_deltas(store):
     """To reach a target number of labels (`hit`), both deltas of a setting are scaled by the same factor."""
-    (line,) = experiments.run(spec(algorithms={"OAAL": {"delta_plus": 3, "delta_minus": 1}}, hit=0.3), store)
+    (line,) = experiments.compare(spec(algorithms={"OAAL": {"delta_plus": 3, "delta_minus": 1}}, hit=0.3), store).lines
     assert line.setting["delta_plus"] / line.setting["delta_minus"] == pytest.approx(3)
 
 
@@ -310,7 +295,7 @@ def test_hit_while_tuning(tmp_path, tune):
     settings comparable."""
     store = Store(tmp_path / "studio.db")
     datasets.add(store, "a", table(3, 3000), "a")
-    (line,) = experiments.run(spec(algorithms={"CSOAL": {"C": [0.01, 1.0]}}, hit=0.1, tune=tune), store)
+    (line,) = experiments.compare(spec(algorithms={"CSOAL": {"C": [0.01, 1.0]}}, hit=0.1, tune=tune), store).lines
     assert [0.01, 1.0] == [setting["C"] for setting, _ in line.trials]
     assert line.trials[0][0]["delta"] != line.trials[1][0]["delta"]
     assert 0.1 == pytest.approx(line.asked.mean() / line.counts[0, -1].sum(), rel=0.25)

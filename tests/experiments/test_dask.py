@@ -18,7 +18,6 @@ from oal_engine.experiments import tuned_runs
 from oal_engine.store import Store
 from oal_engine.versions import versions
 from tests.harness import ROOT
-from tests.harness.comparing import days, spec
 
 distributed = pytest.importorskip("distributed", reason="needs Dask: pip install .[dask]")
 from oal_engine.experiments import cluster  # noqa: E402
@@ -85,17 +84,6 @@ def test_a_worker_that_is_killed_changes_nothing(local, store):
         pids = set(client.run(os.getpid).values())
     assert second in pids
     assert first not in pids
-
-
-@pytest.mark.slow
-def test_questions_have_the_same_figures(local, tmp_path):
-    """A comparison of several questions gives the same JSON on a cluster and with threads."""
-    data = {"file": days(tmp_path, 90).name, "label": "topics", "contains": True, "positive": ["a"]}
-    wanted = spec(data=[data], algorithms={"auto": {}}, budgets=[20], questions=["b", "a"])
-    store = Store(tmp_path / "studio.db")
-    with cluster.executor(local.scheduler_address, experiments.sources(wanted, store, tmp_path)) as executor:
-        output = experiments.compare(wanted, store, "cluster", executor, folder=tmp_path).as_json()
-    assert output == experiments.compare(wanted, store, "threads", folder=tmp_path).as_json()
 
 
 @pytest.mark.slow
@@ -187,18 +175,13 @@ def test_the_option(local, store, command):
     ("address", "message"),
     [
         ("tcp://127.0.0.1:1", "^no Dask scheduler answers at tcp://127.0.0.1:1: "),
+        ("tls://nowhere:1", "^tls://nowhere:1 needs a certificate"),
         ("nowhere", "^a Dask scheduler must be at tcp://HOST:PORT or tls://HOST:PORT. Got nowhere.$"),
     ],
 )
 def test_a_scheduler_that_is_not_there(address, message, monkeypatch):
-    """If an address is invalid, or no scheduler answers there, a one-line error names the address."""
+    """If an address is invalid, needs a certificate, or no scheduler answers there, a one-line error names it."""
     monkeypatch.setattr(cluster, "TIMEOUT_SECONDS", 0.5)
     with pytest.raises(experiments.ExperimentError, match=message) as error, cluster.executor(address, []):
         pass
     assert "\n" not in str(error.value)
-
-
-def test_tls_needs_a_certificate():
-    """A TLS address without a certificate is refused before any connection is tried."""
-    with pytest.raises(experiments.ExperimentError, match=r"^tls://nowhere:1 needs a certificate"):
-        cluster.executor("tls://nowhere:1", []).__enter__()

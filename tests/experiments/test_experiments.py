@@ -14,11 +14,9 @@ import pytest
 
 from oal_engine import datasets, experiments
 from oal_engine.cli import main as cli
-from oal_engine.datasets import prior
-from oal_engine.experiments import replays, running, specifications, tuned_runs
+from oal_engine.experiments import running, specifications, tuned_runs
 from oal_engine.experiments.specifications import Hit, Specification, specification
 from oal_engine.kernel import metrics, stream
-from oal_engine.kernel.algorithms import strategy
 from oal_engine.kernel.parameters import combinations
 from oal_engine.store import Store
 from tests.harness import ROOT
@@ -73,26 +71,21 @@ def passes(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("tune", ["none", "2:1", "cv", "hindsight"])
 def test_the_same_specification_gives_the_same_json(store, tmp_path, tune):
-    """A comparison's JSON is identical with one thread, four or the default, in another database, and after loading."""
+    """A comparison's JSON is identical with one thread, four or the default, with processes, in another database, and
+    after loading."""
     wanted = specification(SEVERAL | {"tune": tune, "permutations": 3})
     first = json.dumps(experiments.compare(wanted, store, "first").as_json())
     for name, workers in (("one", 1), ("four", 4)):
         with ThreadPoolExecutor(workers) as threads:
             assert first == json.dumps(experiments.compare(wanted, store, name, threads).as_json())
+    if tune == "2:1":
+        with ProcessPoolExecutor(2, get_context("spawn")) as processes:  # share only the rows on disk
+            assert first == json.dumps(experiments.compare(wanted, store, "processes", processes).as_json())
     other = Store(tmp_path / "other.db")
     for name, seed, rounds in (("a", 0, ROUNDS), ("b", 1, 70)):
         datasets.add(other, name, table(seed, rounds), name)
     assert first == json.dumps(experiments.compare(wanted, other).as_json())
     assert first == json.dumps(experiments.load(store, "first").as_json())
-
-
-@pytest.mark.slow
-def test_processes_give_the_same_json(store):
-    """Processes, which share only the rows on disk, give the same result as threads."""
-    wanted = specification(SEVERAL)
-    with ProcessPoolExecutor(2, get_context("spawn")) as processes:
-        output = experiments.compare(wanted, store, "processes", processes).as_json()
-    assert experiments.compare(wanted, store, "threads").as_json() == output
 
 
 @pytest.mark.slow
@@ -151,20 +144,6 @@ def test_settings_that_share_a_pass_begin_with_the_seeds(store, passes):
     assert not np.array_equal(together, tuned_runs.replayed(run.source, jobs))
 
 
-@pytest.mark.slow
-def test_a_comparison_of_passes_that_is_stopped_goes_on(store, passes):
-    """After a stop, the settings of finished passes are not run again, and the result is the same as without a stop."""
-    wanted = specification(SEVERAL)
-    never = experiments.compare(wanted, store, "never stopped").as_json()
-    tried = sum(passes)
-    passes.clear()
-    with pytest.raises(KeyboardInterrupt):
-        experiments.compare(wanted, store, "stopped", progress=stopping(30))
-    passes.clear()
-    assert never == experiments.compare(wanted, store, "stopped").as_json()
-    assert 0 < sum(passes) < tried
-
-
 def test_what_is_finished_does_not_wait_for_a_long_replay(store, monkeypatch):
     """Finished replays are stored while the next one runs."""
     begun, replayed = [], running.replayed
@@ -205,7 +184,7 @@ def test_progress_comes_to_its_end(store):
         ({"algorithms": {"PAA-I": {"C": "10^-9..10^9", "delta": "10^-9..10^9"}}, "tune": "2:1"}, 2 * 38 * 3 + 3),
     ):
         reports = []
-        experiments.run(
+        experiments.compare(
             spec(**changes), store, progress=lambda done, total, reports=reports: reports.append((done, total))
         )
         assert {total} == {reported for _, reported in reports}
@@ -220,22 +199,12 @@ def test_a_name_stands_for_one_specification(store):
     assert [0, 1, 2] == [run["seed"] for run in experiments.load(store, "mine").as_json()["results"][0]["runs"]]
 
 
-def test_a_comparison_begins_with_seeds(store):
-    """Replays with seed items equal `replay` with the same prior; without seeds the stored specification has no key for
-    seeds."""
-    data = datasets.Dataset(store, "a")
-    seeds = [str(k) for k in np.flatnonzero(data.y > 0)[:2]]
-    plain, seeded = (
-        experiments.compare(spec(seed_items=ids, budgets=[20]), store, name) for name, ids in (("x", []), ("y", seeds))
-    )
+def test_seeds_are_part_of_a_specification(store):
+    """Replays with seed items are others than those without, whose stored specification has no key for seeds."""
+    plain, seeded = (experiments.compare(spec(seed_items=ids), store, name) for name, ids in (("x", []), ("y", ["3"])))
     assert "seed_items" not in store.comparison("x")["specification"]
-    assert tuple(seeds) == experiments.load(store, "y").spec.seed_items
+    assert ("3",) == experiments.load(store, "y").spec.seed_items
     assert not set(plain.lines[0].jobs) & set(seeded.lines[0].jobs)
-    known = prior.make_prior(data, items=seeds)
-    runs = replays.replay(
-        strategy("PAA-I"), data, options=replays.ReplayOptions(permutations=3, budget=20, prior=known)
-    )["runs"]
-    assert [run["push"] for run in runs] == [run["push"] for run in seeded.as_json()["results"][0]["runs"]]
 
 
 def test_the_list_leaves_the_lines_out(store):
@@ -281,7 +250,7 @@ def test_a_sweep_of_costs_weighs_runs_by_each(store):
     wanted = spec(algorithms={"COG-I": {"c_p": [0.6, 0.9]}}, metric="cost", criterion="cost")
     comparison = experiments.compare(wanted, store)
     for line, c_p in zip(comparison.lines, (0.6, 0.9)):
-        (alone,) = experiments.run(spec(algorithms={"COG-I": {}}, metric="cost", c_p=c_p), store)
+        (alone,) = experiments.compare(spec(algorithms={"COG-I": {}}, metric="cost", c_p=c_p), store).lines
         assert alone.counts.tolist() == line.counts.tolist()
         expected = metrics.evaluate(line.counts[:, -1], "push", metrics.Weights(0.5, c_p))["cost"]
         assert expected.tolist() == comparison.values(line).tolist()
@@ -298,7 +267,7 @@ def test_a_sweep_of_budgets(store):
 @pytest.mark.slow
 def test_several_hits_are_an_axis(store):
     """Each target of `hit` has its own result lines, which ask for about that many labels. A supervised algorithm asks
-    for all labels."""
+    for all labels. A single target is not an axis."""
     algorithms = {"PAA-I": {"C": [0.1, 1]}, "PA-I": {}}
     comparison = experiments.compare(spec(algorithms=algorithms, hit=[0.2, 0.5, 60]), store, "hits")
     assert [("a", Hit(share)) for share in (0.2, 0.5, 60)] == list(comparison.blocks())
@@ -312,15 +281,9 @@ def test_several_hits_are_an_axis(store):
     assert again.as_json() == comparison.as_json()
     assert [0.2, 0.5, 60] == [test["hit"] for test in again.as_json()["tests"]]
     assert 3 == again.ranks()["blocks"]
-
-
-def test_one_hit_is_as_before(store):
-    """A single target of `hit` changes neither block names nor the keys of the JSON."""
-    comparison = experiments.compare(spec(hit=0.2), store)
-    assert [("a", None)] == list(comparison.blocks())
-    output = comparison.as_json()
-    assert 0.2 == output["specification"]["hit"]
-    assert not {"hit"} & (output["results"][0].keys() | output["tests"][0].keys())
+    one = experiments.compare(spec(hit=0.2), store)  # has no axis of hits
+    assert [("a", None)] == list(one.blocks())
+    assert "hit" not in one.as_json()["results"][0]
 
 
 def test_what_several_runs_ask_for_is_run_once(store, counted):
@@ -378,18 +341,23 @@ def test_data_sets_are_found_or_imported(store, tmp_path):
 
 
 def test_the_same_rows_in_another_place_are_the_same(store, tmp_path):
-    """The keys of replays depend on rows and labels, not on names or folders; one changed label changes them."""
+    """The keys of replays depend on rows and labels, not on names or folders; one changed label, or other
+    answers to a question, change them."""
     other = Store(tmp_path / "other.db")
     datasets.add(other, "renamed", table(0), "a")
     changed = table(0)
     changed.y[0] *= -1
     datasets.add(other, "changed", changed, "a")
     keys = [
-        experiments.run(spec(data=[name]), place)[0].jobs
+        experiments.compare(spec(data=[name]), place).lines[0].jobs
         for place, name in ((store, "a"), (other, "renamed"), (other, "changed"))
     ]
     assert keys[0] == keys[1]
     assert not set(keys[0]) & set(keys[2])
+    (source,) = experiments.sources(spec(), store)
+    job = experiments.TunedRun(spec(), source, "auto", 20, {}).job({}, ("all", 0))
+    answered = [source._replace(questions=(("q", answers),)) for answers in (b"\1", b"\2")]
+    assert 3 == len({experiments.job_key(each, job) for each in (source, *answered)})
 
 
 # Errors
@@ -405,14 +373,14 @@ def test_unlabeled_data_is_refused(store):
     ):
         datasets.add(store, name, data, name)
         with pytest.raises(experiments.ExperimentError, match=f"^{message}$"):
-            experiments.run(spec(data=[name]), store)
+            experiments.compare(spec(data=[name]), store)
 
 
 def test_a_failure_in_a_worker_is_reported(store, monkeypatch):
     """An exception in a replay is raised unchanged, with its message."""
     monkeypatch.setenv("OAL_MEMORY_LIMIT", "8")
     with pytest.raises(ValueError, match="acog-ii keeps a full covariance"):
-        experiments.run(spec(algorithms={"OA3": {}}), store)
+        experiments.compare(spec(algorithms={"OA3": {}}), store)
 
 
 # The command line
@@ -520,6 +488,8 @@ def test_compare_with_a_file(command, tmp_path):
     assert 4 == output["results"][0]["runs"][0]["queried"]
     output = json.loads(command("compare", "--spec", "folder/x.json", "--algorithms", "OAAL", "--json")[1])
     assert [{"delta_plus": 1}] == [result["settings"] for result in output["results"]]
+    code, out, err = command("compare", "--spec", "folder/x.json", "--held-out", "--tune", "cv")
+    assert (0, "", True) == (code, err, "OAAL" in out)
 
 
 def test_tune(command, store):
@@ -548,16 +518,6 @@ def test_tune(command, store):
     assert "a, 10 labels" in text
 
 
-def test_held_out_on_the_command_line(command):
-    """With --held-out, `compare` prints each run's metrics on one held-out fold."""
-    line = ("compare", "a", "--algorithms", "PA-I", "--held-out", "--permutations", 5)
-    output = json.loads(command(*line, "--json")[1])
-    assert [18] * 5 == [
-        sum(run["push"][key] for key in ("tp", "fp", "tn", "fn")) for run in output["results"][0]["runs"]
-    ]
-    assert "PA-I" in command(*line)[1]
-
-
 def test_an_interrupted_command_says_that_it_goes_on(command, store, monkeypatch):
     """After Ctrl-C, compare says in one sentence how to resume, and so does `results` for the unfinished comparison."""
     line = ("compare", "a", "--algorithms", "PAA-I,OAAL", "--save", "mine")
@@ -574,27 +534,6 @@ def test_an_interrupted_command_says_that_it_goes_on(command, store, monkeypatch
 def interrupted(compare):
     """Wrap `experiments.compare` so that it is stopped after its first replays."""
     return lambda *arguments, progress, **options: compare(*arguments, progress=stopping(1), **options)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("compare", "a"), "compare needs --algorithms NAME,NAME or a --spec that names some. Got neither."),
-        (("compare", "a", "--algorithms", "OAAL", "--set", "C=1"), "none of OAAL has a parameter C."),
-        (("compare", "a", "--algorithms", "OAAL", "--set", "C"), "--set must be KEY=VALUES, or A:KEY="),
-        (("compare", "a", "--algorithms", "OAAL", "--set", "PA:C=1"), "--set must be KEY=VALUES, or A:KEY="),
-        (("compare", "a", "--algorithms", "PAA-I", "--set", "C=1,"), "C must be a number, several (1, 10), or powers"),
-        (("compare", "a", "--algorithms", "OAAL", "--rho", "x"), "--rho must be auto, laplace or a number. Got x."),
-        (("compare", "--spec", "missing.toml"), "missing.toml cannot be opened: No such file or directory."),
-        (("tune", "a", "--algorithm", "OAAL", "--tune", "none"), "--tune must be 2:1, cv or hindsight. Got none."),
-        (("results", "nothing"), "comparison nothing does not exist. There are: none."),
-    ],
-)  # fmt: skip
-def test_errors_of_the_commands_are_one_sentence(command, arguments, message):
-    """An error prints one line on standard error and nothing on standard output, and exits with code 1."""
-    code, out, err = command(*arguments)
-    assert (1, "", 1) == (code, out, err.count("\n"))
-    assert err.startswith(f"error: {message}")
 
 
 def test_a_scheduler_needs_dask(command, monkeypatch):

@@ -33,8 +33,8 @@ def store(tmp_path):
     store.close()
 
 
-def begun(store, values, name=None):
-    return experiments.begin(experiments.specification(values), store, name)
+def begun(store, values):
+    return experiments.begin(experiments.specification(values), store)
 
 
 def until(condition):
@@ -117,11 +117,15 @@ def test_a_process_that_is_gone_is_found_to_be_lost(store):
 
 
 def test_a_recycled_pid_is_not_mistaken_for_the_job(store):
-    """A process with a job's pid but another start time is not taken for the job, and Cancel does not end it."""
+    """A process with a job's pid but another start time is not taken for the job, and Cancel does not end it. A
+    process that is not the job runs no replay."""
     comparison = begun(store, SHORT)
     store.put_job(comparison, os.getpid(), "long ago")
     jobs.cancel(store, comparison)
     assert "lost" == jobs.status(store, comparison)["state"]
+    store.put_job(comparison, os.getpid() + 1, "now")
+    jobs.work(store.path, comparison)  # this process is not the job
+    assert 0 == store.comparison(comparison)["replays"]
 
 
 def test_a_job_that_cannot_work_says_why_in_a_sentence(store):
@@ -130,11 +134,3 @@ def test_a_job_that_cannot_work_says_why_in_a_sentence(store):
     jobs.start(store, comparison)
     status = ended(store, comparison)
     assert ("failed", "data set nothing does not exist. There are: made.") == (status["state"], status["message"])
-
-
-def test_a_process_that_is_not_the_job_does_nothing(store):
-    """A process that the database does not name as the job runs no replay."""
-    comparison = begun(store, SHORT)
-    store.put_job(comparison, os.getpid() + 1, "now")
-    jobs.work(store.path, comparison)
-    assert 0 == store.comparison(comparison)["replays"]

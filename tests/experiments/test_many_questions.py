@@ -90,15 +90,6 @@ def test_any_workers_and_a_stored_result_give_the_same_json(data, store):
     assert first == json.dumps(experiments.load(store, "threads").as_json())
 
 
-def test_other_answers_are_other_replays(data, store):
-    """Stored replays are not used for questions with other answers, even over the same rows."""
-    (source,) = experiments.sources(spec(), store)
-    job = experiments.TunedRun(spec(), source, "auto", 20, {}).job({}, ("all", 0))
-    (name, answers), *others = source.questions
-    changed = source._replace(questions=((name, bytes(255 - byte for byte in answers)), *others))
-    assert 2 == len({experiments.job_key(each, job) for each in (source, changed)})
-
-
 @pytest.mark.slow
 def test_the_command_and_its_files(data, store, command):
     """The table has a line with the worst question, and the CSV has a row for each line, run and question."""
@@ -131,8 +122,6 @@ def test_the_command_and_its_files(data, store, command):
         ({"algorithms": {"auto-classes": {}}}, "questions need algorithms for two classes. Got auto-classes."),
         ({"algorithms": {"auto": {"exponent": 0.5}}}, "exponent of auto is fixed at 0.3. Got 0.5."),
         ({"floor": 0.5}, "a comparison with questions must have no floor. Got 0.5."),
-        ({"hit": 0.1}, "a comparison with questions must have no hit. Got 0.1."),
-        ({"times": True}, "a comparison with questions must have no times. Got True."),
         ({"seed_items": ["1"]}, "a comparison with questions must have no seed_items. Got ('1',)."),
         ({"points": 50_000, "questions": [*map(str, range(30))]}, "a comparison must have at most 5,000,000 marks"),
     ],

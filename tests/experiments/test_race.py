@@ -17,6 +17,8 @@ from oal_engine.kernel.rows import as_rows, matrix
 from oal_engine.output.plots import NAMES
 from oal_engine.store import Store
 from tests.harness import ROOT
+from tests.harness.examples import add_texts
+from tests.harness.published import held, is_sealed
 
 
 @cache
@@ -93,19 +95,15 @@ def test_the_line_of_a_projection_is_the_cut_through_the_plane():
 
 @pytest.mark.parametrize("features", [1, 2])
 def test_rows_of_two_features_are_shown_as_they_are(features):
-    """Rows of one or two features are shown without a projection."""
+    """Rows of one or two features are shown without a projection. Equal rows are one point, not an error."""
     table = np.arange(12.0 * features).reshape(12, features)
     view = race.principal(as_rows(csr_array(table)), np.ones(12))
     assert np.array_equal(np.pad(table, ((0, 0), (0, 2 - features))), view.points)
     assert np.array_equal(table.sum(1), view.points @ view.line(np.ones(features))[:2])
     assert 1 == view.share
-
-
-def test_equal_rows_have_a_view():
-    """Rows without any variation are one point, not an error."""
-    view = race.principal(as_rows(np.ones((12, 5))), np.ones(12))
-    assert not view.points.any()
-    assert np.isfinite(view.basis).all()
+    point = race.principal(as_rows(np.ones((12, 5))), np.ones(12))
+    assert not point.points.any()
+    assert np.isfinite(point.basis).all()
 
 
 def test_the_record_is_small_and_ends_as_the_replay():
@@ -181,6 +179,13 @@ def test_a_stream_is_sampled_from_a_data_set(tmp_path):
 
 
 @cache
+def first_lanes():
+    """Run the tuned strategies over the clouds that the page shows first."""
+    rows, y, view = clouds(race.SEED)
+    return [race.run(rows, y, race.entrant(*each), view, race.BUDGET, race.SEED) for each in race.TUNED.items()]
+
+
+@cache
 def measured(metric="sum"):
     """Compute a metric of the evaluation `push` for every lane on every stream. Return an array of shape (lanes,
     streams)."""
@@ -218,8 +223,7 @@ def test_the_documentation_tells_who_leads_the_first_race_by_every_metric():
     """The table in docs/demos.md has the final value of each metric under both evaluations, the leader, and from which
     item it leads."""
     text = (ROOT / "docs" / "demos.md").read_text()
-    rows, y, view = race.clouds(race.SEED)
-    lanes = [race.run(rows, y, race.entrant(*each), view, race.BUDGET, race.SEED) for each in race.TUNED.items()]
+    lanes = first_lanes()
     for evaluation, title in NAMES.items():
         for metric, name in (("sum", "sum"), ("f1", "F1")):
             curves = [metrics.evaluate(lane.counts.cumsum(0), evaluation)[metric] for lane in lanes]
@@ -243,11 +247,62 @@ def test_the_first_race_is_a_typical_one():
 def test_the_first_race_shows_the_story_that_is_told():
     """From item 375 on, the asymmetric rule has asked about fewer predicted positives than the symmetric one; from item
     900 on it leads by the metric `sum`. At the end, the lanes rank as by their mean sums."""
-    rows, y, view = race.clouds(race.SEED)
-    lanes = [race.run(rows, y, race.entrant(*each), view, race.BUDGET, race.SEED) for each in race.TUNED.items()]
+    lanes = first_lanes()
     sums = np.array([metrics.evaluate(lane.counts.cumsum(0), "push")["sum"] for lane in lanes])
     for t in range(375, 1500):
         shaded = [sum(q.predicted > 0 for q in lane.questions if q.t < t) for lane in lanes[:2]]
         assert shaded[0] < shaded[1]
         assert t < 900 or sums[0, t] > sums[1:, t].max()
     assert sorted(race.MEAN_SUMS.values()) == [mean for _, mean in sorted(zip(sums[:, -1], race.MEAN_SUMS.values()))]
+
+
+# The page
+
+LANES = [("Q_A", race.TUNED["Q_A"]), ("PAA-I", {})]
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    """A data set of texts of two classes."""
+    folder = tmp_path_factory.mktemp("race")
+    store = Store(folder / "studio.db")
+    return datasets.Dataset(store, add_texts(store, folder))
+
+
+@pytest.mark.slow
+def test_a_race_is_in_its_page_as_the_app_shows_it():
+    """The page holds the record of the race, and has the same bytes each time it is made."""
+    page, record = race.page(None, LANES, 20, 7), race.watched(None, LANES, 20, 7)
+    assert is_sealed(page)
+    assert page == race.page(None, LANES, 20, 7)
+    data = held(page)
+    assert [lane["pushed"] for lane in record["lanes"]] == [lane["pushed"] for lane in data["lanes"]]
+    assert (record["labels"], record["rounds"]) == (data["labels"], data["rounds"])
+
+
+def test_texts_are_in_the_page_only_where_they_are_asked_for(texts):
+    """The page has texts of the data only on request."""
+    page = race.page(texts, LANES, 20, 7)
+    assert {} == held(page)["items"]
+    assert b"word3" not in page
+    assert held(race.page(texts, LANES, 20, 7, texts=True))["items"]
+
+
+def test_the_command_line_writes_a_race(texts, tmp_path, command):
+    """`race` has the defaults of the Race page, takes data, strategies, parameters and seed, and refuses other
+    values."""
+    file = tmp_path / "race.html"
+    assert (0, "", "") == command("race", "--out", file)
+    assert race.page(None, [*race.TUNED.items()], race.BUDGET, race.SEED) == file.read_bytes()
+    given = ("--algorithms", "Q_A, PAA-I", "--set", "PAA-I:C=0.5", "--budget", 20, "--seed", 7)
+    assert (0, "", "") == command("race", texts.name, *given, "--out", file, "--db", texts.store.path)
+    first, second = held(file.read_bytes())["lanes"]
+    assert ("Q_A", "PAA-I", 0.5) == (first["name"], second["name"], second["parameters"]["C"])
+    for options, sentence in (
+        (("--algorithms", "MPAA-I"), "--algorithms must be of"),
+        (("--algorithms", "Q_A", "--set", "delta_plus=1,2"), "--set of a race must be one number"),
+        (("--algorithms", "Q_A,Q_S,Q_R,PAA-I,OAAL"), "a race needs 1 to 4 strategies. Got 5."),
+    ):
+        code, out, err = command("race", *options)
+        assert (1, "") == (code, out)
+        assert sentence in err

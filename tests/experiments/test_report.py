@@ -225,16 +225,6 @@ def test_a_supervised_algorithm_is_a_level_line():
     assert [drawn["PAA-I"].min(), 1] == [*drawn["PA-I"]]
 
 
-def test_the_query_ratio_is_a_metric_of_sweeps():
-    """A heat map has the mean share of labels that each setting asked for."""
-    comparison = made(**COMPARISONS["a sweep"])
-    (sweep,) = figures.sweeps(comparison, figures.view(comparison, metric="query_ratio"))
-    for line in comparison.lines:
-        place = tuple(values.index(line.setting[key]) for key, values in sweep.values.items())
-        assert (line.asked / line.counts[:, -1].sum((1, 2, 3))).mean() == pytest.approx(sweep.mean[place])
-    assert sweep.mean.min() == sweep.mean[sweep.best("query_ratio")]
-
-
 def test_a_wide_axis_has_few_ticks_within_it():
     """Ticks are 1, 2 and 5 times the powers of ten, or only the powers if there are many."""
     assert [0.01, 0.02, 0.05, 0.1, 0.2] == pytest.approx(figures.ticks(np.array([0.01, 0.3])))
@@ -254,18 +244,14 @@ def test_the_best_is_marked_and_so_is_what_is_level_with_it():
     assert [name for name, each in tests.items() if each["level"] and not each["best"]] == [
         row.name for row in rows if row.cells["f1"][2] == "level"
     ]
-
-
-def test_a_single_run_marks_nobody_as_level():
-    """A single run has no test, so that no name is marked as level."""
-    rows = report.table(made(permutations=1), "one", 5, "push")
-    assert {"best", ""} == {row.cells["f1"][2] for row in rows}
-    assert {None} == {row.cells["f1"][1] for row in rows}
+    single = report.table(made(permutations=1), "one", 5, "push")  # has no test
+    assert {"best", ""} == {row.cells["f1"][2] for row in single}
+    assert {None} == {row.cells["f1"][1] for row in single}
 
 
 def test_a_sweep_is_a_grid_of_its_means():
     """A heat map shows each setting's mean in its cell. The best mean is the highest one, or the lowest one for a
-    cost."""
+    cost or a share of labels."""
     comparison = made(**COMPARISONS["a sweep"])
     view = figures.view(comparison)
     (sweep,) = figures.sweeps(comparison, view)
@@ -276,6 +262,10 @@ def test_a_sweep_is_a_grid_of_its_means():
     assert sweep.mean.max() == sweep.mean[sweep.best("f1")]
     assert sweep.mean.min() == sweep.mean[sweep.best("cost")]
     assert ["0.1", "1", "10"] == sweep.labels("delta_plus")
+    (asked,) = figures.sweeps(comparison, replace(view, metric="query_ratio"))
+    ratios = [line.asked.mean() / line.items for line in comparison.blocks()[view.data, view.budget].values()]
+    assert pytest.approx(sorted(ratios)) == sorted(asked.mean.ravel())
+    assert asked.mean.min() == asked.mean[asked.best("query_ratio")]
 
 
 def test_a_sweep_of_one_parameter_is_a_line_and_of_three_none():

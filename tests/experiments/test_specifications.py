@@ -1,7 +1,6 @@
 """Specifications of comparisons: omitted settings take the usual values, and every error is one sentence."""
 
 import re
-import tomllib
 import tracemalloc
 
 import pytest
@@ -21,18 +20,15 @@ def store(tmp_path_factory):
     return stored(tmp_path_factory.mktemp("comparing"))
 
 
-def test_omitted_values_are_tuned_over_the_usual_grids():
-    """A parameter without values is tuned over the papers' grid, or has its default if nothing is tuned."""
-    tens = [10.0**k for k in range(-5, 6)]
-    assert {"C": tens, "delta": tens} == experiments.grid("PAA-I", {}, "2:1")
-    assert {} == experiments.grid("PAA-I", {}, "none")
-
-
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_every_algorithm_stands_beside_tuned_ones(name):
-    """The default grid of an algorithm has only allowed values; `auto` and its variants have no grid."""
+    """The default grid of an algorithm has only allowed values; `auto` and its variants have no grid. A parameter
+    without values is tuned over the papers' grid, or has its default if nothing is tuned."""
     tuned = experiments.grid(name, {}, "2:1")
     assert not (tuned and name.startswith("auto"))
+    assert {} == experiments.grid(name, {}, "none")
+    tens = [10.0**k for k in range(-5, 6)]
+    assert {"C": tens, "delta": tens} == experiments.grid("PAA-I", {}, "2:1")
     assert {"C": [2]} == experiments.grid("PAA-I", {"C": 2}, "2:1")
     assert {"C": [0.25, 0.5, 1, 2]} == experiments.grid("PAA-I", {"C": "2^-2..2^1"}, "none")
 
@@ -40,7 +36,6 @@ def test_every_algorithm_stands_beside_tuned_ones(name):
 WRONG = [
     ({"epochs": 3}, "a comparison has no setting epochs. It has algorithms,"),
     ({"data": "demo:tweets"}, "data of a comparison must be a list of at least one. Got demo:tweets."),
-    ({"data": []}, "data of a comparison must be a list of at least one. Got ()."),
     ({"data": [3]}, "a data set of a comparison must be a name or a table. Got 3."),
     ({"data": ["a", "a"]}, "data sets must differ. Got a, a."),
     ({"data": ["nothing"]}, "data set nothing does not exist. There are: letters, b, a."),
@@ -53,59 +48,42 @@ WRONG = [
     ({"data": [{"name": "c"}]}, "a data set of a comparison needs a file. Got name."),
     ({"data": [{"file": "missing.csv"}]}, "missing.csv cannot be read: No such file or directory."),
     ({"data": [{"file": 3}]}, "file of a data set of a comparison must be a text. Got 3."),
-    ({"data": [{"file": "x.csv", "text": 3}]}, "text of a data set of a comparison must be a list of texts. Got 3."),
     ({"data": [{"file": "x.csv", "text": [3]}]}, "text of a data set of a comparison must be a list of texts. Got ["),
     ({"data": [{"file": "x.csv", "contains": 1}]}, "contains of a data set of a comparison must be true or false."),
     ({"data": [{"file": "x.csv", "column": "a"}]}, "a data set of a comparison has no setting column. It has name,"),
     ({"algorithms": {}}, "algorithms of a comparison must be a table of at least one. Got {}."),
-    ({"algorithms": ["OAAL"]}, "algorithms of a comparison must be a table of at least one. Got ('OAAL',)."),
     ({"algorithms": {"OAAL": 3}}, "the parameters of OAAL must be a table. Got 3."),
     ({"algorithms": {"OAALX": {}}}, "algorithm must be one of auto,"),
     ({"algorithms": {"PAA-I": {"D": 1}}}, "PAA-I has no parameter D. It has C, delta."),
     ({"algorithms": {"PAA-I": {"C": 0}}}, "C of pa-i must be > 0. Got 0."),
     ({"algorithms": {"PAA-I": {"C": []}}}, "C of PAA-I needs at least one value."),
-    ({"algorithms": {"PAA-I": {"C": "10^5..10^-5"}}}, "C of PAA-I needs at least one value."),
     ({"algorithms": {"PAA-I": {"C": "10^5..10^999"}}}, "powers are too large for a float. Got 10^5"),
     ({"algorithms": {"PAA-I": {"C": "much"}}}, "C of PAA-I must be numbers or powers such as 10^-5..10^5. Got much."),
     ({"algorithms": {"PAA-I": {"C": [1, [2]]}}}, "C of PAA-I must be numbers or powers such as 10^-5..10^5. Got [2]."),
     ({"algorithms": {"PAA-I": {"C": True}}}, "C of PAA-I must be numbers or powers such as 10^-5..10^5. Got True."),
-    ({"algorithms": {"PAA-I": {"C": {"a": 1}}}}, "C of PAA-I must be numbers or powers such as 10^-5..10^5. Got {'a"),
     ({"algorithms": {"PAA-I": {"C": float("nan")}}}, "C of pa-i must be > 0. Got nan."),
-    ({"algorithms": {"PAA-I": {"rho": float("nan")}}}, "rho of PAA-I must be > 0. Got nan."),
     ({"algorithms": {"PAA-I": {"rho": "known"}}}, "rho of PAA-I must be auto, laplace or a number. Got known."),
     ({"algorithms": {"PAA-I": {"c_p": [0.5, 1]}}}, "c_p of PAA-I must be > 0 and < 1. Got 1."),
     ({"algorithms": {"SOAL": {"rho": 2}}}, "rho of SOAL is fixed at 1. Got 2."),
     ({"algorithms": {"SSOA3": {"m": 2.5}}}, "m of ssacog-ii must be a whole number >= 1"),
     ({"budgets": 100}, "budgets of a comparison must be a list of at least one. Got 100."),
     ({"budgets": [0]}, "a budget must be a whole number >= 1. Got 0."),
-    ({"budgets": ["100"]}, "a budget must be a whole number >= 1. Got 100."),
     ({"budgets": [100.5]}, "a budget must be a whole number >= 1. Got 100.5."),
     ({"budgets": [9, 9]}, "budgets of a comparison must differ. Got 9, 9."),
     ({"permutations": 0}, "permutations of a comparison must be a whole number >= 1. Got 0."),
-    ({"permutations": "ten"}, "permutations of a comparison must be a whole number >= 1. Got ten."),
     ({"permutations": True}, "permutations of a comparison must be a whole number >= 1. Got True."),
     ({"seed": -1}, "seed of a comparison must be a whole number >= 0. Got -1."),
     ({"seed": 2**64}, "seed of a comparison must be a whole number >= 0. Got 18446744073709551616."),
-    ({"trials": 1.5}, "trials of a comparison must be a whole number >= 1. Got 1.5."),
-    ({"points": 0}, "points of a comparison must be a whole number >= 1. Got 0."),
     ({"tune": "3:1"}, "tune of a comparison must be one of none, 2:1, cv, hindsight. Got 3:1."),
-    ({"tune": ["cv"]}, "tune of a comparison must be one of none, 2:1, cv, hindsight. Got ('cv',)."),
     ({"criterion": "auc"}, "criterion of a comparison must be one of sensitivity,"),
     ({"criterion": "macro_f1"}, "criterion on a must be one of sensitivity, specificity,"),
     ({"data": ["letters"], "algorithms": {"MPAA": {}}}, "criterion on letters must be one of accuracy, macro_f1,"),
-    ({"evaluation": "pull"}, "evaluation of a comparison must be one of push, push_query. Got pull."),
     ({"metric": "f1"}, "metric of a comparison must be one of sum, cost. Got f1."),
-    ({"average": "yes"}, "average of a comparison must be one of True, False. Got yes."),
-    ({"held_out": 2}, "held_out of a comparison must be one of True, False. Got 2."),
     ({"held_out": True, "tune": "2:1"}, "held_out of a comparison needs tune none, cv or hindsight. Got 2:1."),
-    ({"rho": "known"}, "rho of a comparison must be auto, laplace or a number. Got known."),
     ({"rho": 0}, "rho of a comparison must be > 0. Got 0."),
-    ({"alpha_p": "half"}, "alpha_p of a comparison must be a number. Got half."),
     ({"alpha_p": 1.0}, "alpha_p of a comparison must be > 0 and < 1. Got 1.0."),
-    ({"c_p": float("nan")}, "c_p of a comparison must be > 0 and < 1. Got nan."),
     ({"theta": float("inf")}, "theta of a comparison must be a finite number. Got inf."),
     ({"floor": 1}, "floor of a comparison must be >= 0 and < 1: a share of the budget. Got 1."),
-    ({"floor": "half"}, "floor of a comparison must be >= 0 and < 1: a share of the budget. Got half."),
     ({"floor": 0.5, "budgets": [9, None]}, "a floor needs budgets. Got none."),
     ({"floor": 0.5, "budgets": [9], "algorithms": {"MPAA": {}}}, "a floor is for a positive and a negative class."),
     ({"seed_words": "gym"}, "seed_words of a comparison must be a list of texts. Got gym."),
@@ -113,11 +91,8 @@ WRONG = [
     ({"seed_items": ["1"], "data": ["letters"], "algorithms": {"MPAA-I": {}}},
      "seed words and items are for a positive and a negative class. Got MPAA-I."),
     ({"hit": 0}, "hit must be a share of the labels, or their number. Got 0."),
-    ({"hit": float("nan")}, "hit must be a share of the labels, or their number. Got nan."),
-    ({"hit": "half"}, "hit must be a share of the labels, or their number. Got half."),
     ({"theta": 10**400}, "theta of a comparison must be a number. Got 1000"),
     ({"algorithms": {"PAA-I": {"C": 10**400}}}, "C of PAA-I must be numbers or powers such as 10^-5..10^5. Got 1000"),
-    ({"hit": 10**400}, "hit must be a share of the labels, or their number. Got 1000"),
     ({"hit": []}, "hits of a comparison must differ. Got none."),
     ({"hit": [0.1, 0.1]}, "hits of a comparison must differ. Got 0.1, 0.1."),
     ({"hit": [0.1, "x"]}, "hit must be a share of the labels, or their number. Got x."),
@@ -172,7 +147,7 @@ def test_what_is_too_large_to_run_can_still_be_read():
     """A stored result over today's limits can be opened, but not run."""
     large = specifications.stored({"data": ["a"], "algorithms": {"PAA-I": {}}, "permutations": 10**9})
     with pytest.raises(experiments.ExperimentError, match="at most 10,000,000 replays"):
-        experiments.run(large, None)
+        experiments.compare(large, None)
 
 
 @pytest.mark.parametrize(("changes", "message"), WRONG)
@@ -196,16 +171,12 @@ def test_a_file_that_is_no_specification(tmp_path, text):
     assert "\n" not in str(error.value)
 
 
-def test_the_specification_of_the_project_is_one():
-    """data/compare.toml is a specification: six algorithms of the papers, two data sets, two budgets and 2:1 tuning."""
-    parsed = specification(specifications.contents(ROOT / "data" / "compare.toml"))
-    assert ["OAAL", "CSOAL", "PAA-I", "OA3-diag", "SOA3", "D-AMD-I"] == list(parsed.algorithms)
-    assert (2, (100, 500), 10, "2:1") == (len(parsed.data), parsed.budgets, parsed.permutations, parsed.tune)
-
-
 def test_the_specification_that_comes_along_needs_nothing_else(tmp_path):
-    """data/compare.toml runs on a fresh clone: all its data are in the project."""
-    spec = specification(tomllib.loads((ROOT / "data" / "compare.toml").read_text(encoding="utf-8")))
+    """data/compare.toml runs on a fresh clone: six algorithms of the papers, two budgets and 2:1 tuning, over data that
+    are all in the project."""
+    spec = specification(specifications.contents(ROOT / "data" / "compare.toml"))
+    assert ["OAAL", "CSOAL", "PAA-I", "OA3-diag", "SOA3", "D-AMD-I"] == list(spec.algorithms)
+    assert ((100, 500), 10, "2:1") == (spec.budgets, spec.permutations, spec.tune)
     sources = experiments.sources(spec, Store(tmp_path / "studio.db"), ROOT / "data")
     assert [4000, 1500] == [source.rounds for source in sources]
     assert len(spec.algorithms) * len(spec.budgets) * 2 == len(experiments.planned_runs(spec, sources))

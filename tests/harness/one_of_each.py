@@ -14,7 +14,7 @@ from docs import make_pages
 from oal_engine import datasets, experiments
 from oal_engine.datasets import Dataset, feeds, reading
 from oal_engine.datasets.features import embeddings, vectorizer
-from oal_engine.experiments import race_page
+from oal_engine.experiments import race
 from oal_engine.experiments import report as tables
 from oal_engine.kernel.algorithms import strategy
 from oal_engine.sessions import look_back
@@ -142,7 +142,7 @@ def made(folder):
         yield from exported(store, session, folder, name)
         if name in WITH_PAGE:
             yield f"{name}/page", player.page(look_back.Trace(store, session.id), texts=True)
-    yield "race.page", race_page.page(Dataset(store, "words"), [("Q_A", {})], 40, 1, texts=True)
+    yield "race.page", race.page(Dataset(store, "words"), [("Q_A", {})], 40, 1, texts=True)
     for name, page in make_pages.PAGES.items():
         yield name, page()
     compared = experiments.load(store, runs_of(store, "compared", data=["words"], algorithms={"OAAL": {}, "Q_A": {}}))

@@ -10,8 +10,10 @@ CEILING = {  # part of the project: its files, and the most lines (of docs: word
     "store": ("oal_engine/store/**/*.py", 2_010),
     "datasets": ("oal_engine/datasets/**/*.py", 10_230),
     "sessions": ("oal_engine/sessions/**/*.py", 9_310),
-    "experiments": ("oal_engine/experiments/**/*.py oal_engine/reproduction/**/*.py", 4_600),
-    "output, cli, Python": ("oal_engine/output/**/*.py oal_engine/cli/*.py oal_engine/*.py", 4_000),
+    "experiments": ("oal_engine/experiments/**/*.py oal_engine/reproduction/**/*.py", 4_510),
+    "output, cli, Python": (
+        "oal_engine/output/**/*.py oal_engine/cli/*.py oal_engine/estimator/*.py oal_engine/*.py", 3_990
+    ),
     "ui and pages": ("ui/**/*.py pages/*.py app.py home.py", 7_200),
     "scripts and styles": ("ui/**/*.js ui/**/*.css oal_engine/**/*.js oal_engine/**/*.css", 5_200),
     "tests": ("tests/**/*.py", 40_300),

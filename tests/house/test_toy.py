@@ -110,9 +110,9 @@ def test_a_comparison_tunes_and_scales_the_pair(tmp_path):
     """A comparison tunes the rule's smoothing over its grid, and scales it to the target share of labels."""
     store = stored(tmp_path)
     assert {"delta": [10.0**k for k in range(-5, 6)]} == experiments.grid("TOY", {}, "hindsight")
-    (tuned,) = experiments.run(spec(algorithms={"TOY": {}}, tune="hindsight"), store)
+    (tuned,) = experiments.compare(spec(algorithms={"TOY": {}}, tune="hindsight"), store).lines
     assert 11 == len(tuned.trials)
-    (scaled,) = experiments.run(spec(algorithms={"TOY": {}}, hit=0.3, permutations=10), store)
+    (scaled,) = experiments.compare(spec(algorithms={"TOY": {}}, hit=0.3, permutations=10), store).lines
     assert 0.3 == pytest.approx(scaled.asked.mean() / ROUNDS, abs=0.02)
 
 

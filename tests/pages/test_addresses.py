@@ -3,7 +3,7 @@
 import pytest
 
 from oal_engine.experiments import race
-from oal_engine.experiments.race_page import CLOUDS
+from oal_engine.experiments.race import CLOUDS
 from tests.harness.examples import add_texts, answer, compared, imported
 from tests.harness.pages import run, words
 

@@ -10,9 +10,9 @@ from scipy.sparse import csr_array
 
 from oal_engine import datasets
 from oal_engine.datasets import reading
-from oal_engine.kernel import algorithms, rows, stream
+from oal_engine.kernel import algorithms, rows
 from oal_engine.kernel.parameters import combinations
-from oal_engine.reproduction import protocols, published, reproduce
+from oal_engine.reproduction import blocks, protocols, published, reproduce
 from tests.harness import ROOT, SHARED
 
 pytestmark = pytest.mark.slow
@@ -75,27 +75,15 @@ def test_german_says_where_the_best_of_the_grid_is_another_setting(german):
     assert not others["ACOG-I"]
 
 
-@pytest.mark.parametrize("name", published.BLOCKS)
-def test_every_block_is_listed_with_its_files_and_its_protocol(name):
-    """Each block of published figures names its paper, table, files and protocol, and only algorithms that exist."""
-    entry = next(entry for entry in reproduce.listed() if entry["name"] == name)
-    block = published.BLOCKS[name]
-    assert all((entry["paper"], entry["table"], entry["files"], len(entry["protocol"]) > 100, block.parts))
-    assert name in reproduce.outline()
-    assert all(algorithm in algorithms.ALGORITHMS for part in block.parts.values() for algorithm in part.published)
-
-
-def test_an_unknown_table_is_refused_with_the_names_of_all_tables(command):
-    """The error for an unknown table lists the names of all tables."""
-    sentence = f"error: a table must be all or one of {', '.join(published.BLOCKS)}. Got iris.\n"
-    assert (1, "", sentence) == command("iris")
-
-
-def test_the_list_is_one_object(command):
-    """--list --json prints every block."""
-    code, printed, _ = command("--list", "--json")
-    assert code == 0
-    assert reproduce.listed() == json.loads(printed)["blocks"]
+def test_every_block_is_listed_with_its_files_and_its_protocol(command):
+    """--list names the paper, table, files and protocol of each block, and a block has only algorithms that exist."""
+    listed = json.loads(command("--list", "--json")[1])["blocks"]
+    assert [*published.BLOCKS] == [entry["name"] for entry in listed]
+    assert all(all((each["paper"], each["table"], each["files"], len(each["protocol"]) > 100)) for each in listed)
+    assert all(f"{name}: " in command("--list")[1] for name in published.BLOCKS)
+    parts = [part for block in published.BLOCKS.values() for part in block.parts.values()]
+    assert {algorithm for part in parts for algorithm in part.published} <= {*algorithms.ALGORITHMS}
+    assert all(block.parts for block in published.BLOCKS.values())
 
 
 @pytest.mark.parametrize("name", published.BLOCKS)
@@ -106,16 +94,18 @@ def test_a_missing_file_is_one_sentence(name, tmp_path, command):
     assert (1, "", sentence) == command(name, "--data-dir", tmp_path)
 
 
-def test_zero_rows_can_be_counted_in_the_table_of_w8a_only(command):
-    """Counting zero rows as mistakes is an option of the table oa3-w8a, and every other table refuses it."""
-    assert (1, "", "error: zero rows can be counted as mistakes in oa3-w8a alone. Got acog-german.\n") == command(
-        "acog-german", "--count-zero-rows-as-mistakes"
-    )
-
-
-def test_a_command_without_a_table_says_what_it_needs(command):
-    """Without arguments nothing runs, and the error says what the command needs."""
-    assert (1, "", "error: reproduce needs the name of a table, all, --list or --write.\n") == command()
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("iris",), f"a table must be all or one of {', '.join(published.BLOCKS)}. Got iris."),
+        (("acog-german", "--count-zero-rows-as-mistakes"),
+         "zero rows can be counted as mistakes in oa3-w8a alone. Got acog-german."),
+        ((), "reproduce needs the name of a table, all, --list or --write."),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_reproduced_is_refused_in_a_sentence(command, arguments, message):
+    """An unknown table, an option of another table, and no table at all are refused with what is allowed."""
+    assert (1, "", f"error: {message}\n") == command(*arguments)
 
 
 def test_json_has_every_figure_with_its_settings(shared, command):
@@ -132,7 +122,7 @@ def test_json_has_every_figure_with_its_settings(shared, command):
     for line in block["lines"]:
         assert all(keys == set(row) - {"others"} for row in (line, *line["others"]))
         assert all(numbers == set(rate) for rate in line["rates"].values())
-        assert list(protocols.RATES) == list(line["rates"])
+        assert list(blocks.RATES) == list(line["rates"])
 
 
 def test_one_table_is_written_into_the_page_and_the_others_stay(shared, command, tmp_path):
@@ -204,17 +194,15 @@ def test_w8a_has_5455_rows_of_zeros(shared):
     assert run.missed[0, 2].sum() == counts[0].sum()  # with no label asked all other margins are 0: predicted positive
 
 
-def test_smoothing_meets_the_share_of_labels():
-    """`smoothing` finds the delta at which a rule asks for the wanted share of labels. A random rule gets this share as
-    its q."""
-    rng = np.random.default_rng(4)
-    data = table(rng.normal(size=(3000, 4)), np.where(rng.normal(size=3000) > 0, 1, -1))
-    run = protocols.Stream(data, [stream.shuffled(3000, seed) for seed in range(3)], 1.0)
-    choice = protocols.smoothing(run, "PAA-I", 0.1, None, {"C": 0.1})
-    counts = run.counts("PAA-I", [choice])
-    assert choice["C"] == 0.1
-    assert counts[..., 1].sum() / counts.sum() == pytest.approx(0.1, abs=0.005)
-    assert {"C": 1.0, "q": 0.2} == protocols.smoothing(run, "RPA-I", 0.2, None, {"C": 1.0})
+@pytest.mark.parametrize(("algorithm", "key", "random"), [("MPAA-I", "delta", "MRPA-I"), ("MM-AMD", "b", "MR-AMD")])
+def test_smoothing_meets_the_share_of_labels(three, algorithm, key, random):
+    """`smoothing` finds the delta or the b at which a rule asks for the wanted share of labels. A random rule gets this
+    share as its q."""
+    choice = protocols.smoothing(three, algorithm, 0.2, None, {})
+    counts = three.counts(algorithm, [choice])
+    assert [key] == list(choice)
+    assert counts[..., 1].sum() / counts.sum() == pytest.approx(0.2, abs=0.01)
+    assert {"q": 0.2} == protocols.smoothing(three, random, 0.2, None, {})
 
 
 @pytest.mark.parametrize(
@@ -232,7 +220,7 @@ def test_smoothing_meets_the_share_of_labels():
 )
 def test_verdicts_know_which_way_is_better(metric, ours, verdict):
     """Verdicts are exact, agrees (within two published deviations), better or worse, and for rates higher or lower."""
-    assert verdict == protocols._verdict(GERMAN, protocols.Figure(metric), ours, 1.655, 53.76, 1.655)
+    assert verdict == blocks._verdict(GERMAN, blocks.Figure(metric), ours, 1.655, 53.76, 1.655)
 
 
 def test_a_setting_is_the_best_of_its_grid():
@@ -252,15 +240,6 @@ def test_figures_of_more_than_two_classes_are_those_of_the_classes(three):
     assert (2, 3, 3, 4, 2) == counts.shape
     assert pytest.approx(100 * right / 1500) == published.ACCURACY.of(counts)
     assert right[0].min() > 1000
-
-
-def test_smoothing_knows_the_parameter_of_each_rule(three):
-    """To get the wanted share of labels, `smoothing` sets b of the discriminative rule and q of the random rule."""
-    choice = protocols.smoothing(three, "MM-AMD", 0.2, None, {"eta": 0.1})
-    counts = three.counts("MM-AMD", [choice])
-    assert ["eta", "b"] == list(choice)
-    assert counts[..., 1].sum() / counts.sum() == pytest.approx(0.2, abs=0.01)
-    assert {"eta": 0.1, "q": 0.2} == protocols.smoothing(three, "MR-AMD", 0.2, None, {"eta": 0.1})
 
 
 def test_a_setting_that_cannot_reach_the_share_does_not_count(three):
@@ -290,8 +269,8 @@ def test_a_block_of_classes_runs_from_its_file(tmp_path):
         *([*map(str, x), "abc"[k]] for k, x in zip(y, np.eye(3)[y] + rng.normal(size=(1300, 3)))),
     ]
     (tmp_path / "three.csv").write_text("\n".join(map(",".join, cells)))
-    figures = {"MPAA-II": protocols.Published(1.0, 0.1), "MM-AMD": protocols.Published(2.0, 0.1), "MD-AMD": None}
-    parts = {"20 % of labels": protocols.Part(published.ACCURACY, figures)}
+    figures = {"MPAA-II": blocks.Published(1.0, 0.1), "MM-AMD": blocks.Published(2.0, 0.1), "MD-AMD": None}
+    parts = {"20 % of labels": blocks.Part(published.ACCURACY, figures)}
     block = replace(
         LETTER,
         files=("three.csv",),
@@ -338,7 +317,7 @@ def signs():
 
 def block_of(published_numbers, **more):
     """Return a block whose only table column is the sum, with these published numbers."""
-    parts = {"sum": protocols.Part(published.SUM, published_numbers)}
+    parts = {"sum": blocks.Part(published.SUM, published_numbers)}
     return replace(GERMAN, parts=parts, also={}, **more)
 
 
@@ -346,7 +325,7 @@ def test_the_rates_tell_a_wrong_algorithm_whose_figure_is_right(signs):
     """The summary names an algorithm whose sensitivity or specificity is not as printed, even if its sum agrees."""
     right = {"sensitivity": (100.0, 1.0), "specificity": (95.0, 1.0)}
     for rates, words in ((right, "For 1 of 1 a"), (right | {"specificity": (90.0, 1.0)}, "Not for Perceptron (sum).")):
-        block = block_of({"Perceptron": protocols.Published(97.5, 1.0, rates)})
+        block = block_of({"Perceptron": blocks.Published(97.5, 1.0, rates)})
         line = protocols.line(block, "sum", "Perceptron", {}, signs)
         assert line["verdict"] in ("exact", "agrees")
         assert words in reproduce._summary(block, [line])
@@ -369,7 +348,7 @@ def test_the_nearest_setting_is_nearest_in_figure_and_rates():
     for k, (tp, tn) in enumerate(((60, 40), (40, 60))):
         counts[k, 0, 1, 2, 1], counts[k, 0, 0, 2, 1] = tp, 100 - tp
         counts[k, 0, 0, 0, 1], counts[k, 0, 1, 0, 1] = tn, 100 - tn
-    printed = protocols.Published(50, 1, {"sensitivity": (40, 2), "specificity": (60, 2)})
+    printed = blocks.Published(50, 1, {"sensitivity": (40, 2), "specificity": (60, 2)})
     assert [10, 0] == pytest.approx(printed.distance(published.SUM, counts))
     assert "b" == protocols.chosen(published.SUM, ["a", "b"], counts, printed)
 
@@ -377,7 +356,7 @@ def test_the_nearest_setting_is_nearest_in_figure_and_rates():
 def test_claims_are_counted_by_the_larger_deviation():
     """By each metric, a claimed algorithm is ahead of, level with or behind its best rival, measured by the larger of
     their deviations. For costs, lower is better."""
-    parts = {"sum": protocols.Part(published.SUM, {}), "cost": protocols.Part(published.COST, {})}
+    parts = {"sum": blocks.Part(published.SUM, {}), "cost": blocks.Part(published.COST, {})}
     block = replace(GERMAN, parts=parts, claims=(("A", ("B", "C")),))
     lines = [
         {"part": part, "algorithm": name, "ours": ours, "std": 1.0, "chosen": ""}

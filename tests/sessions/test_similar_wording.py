@@ -87,5 +87,5 @@ def test_a_comparison_runs_over_similar_wording(store):
     spec = experiments.specification(
         {"data": ["topics"], "algorithms": {"PAA-I": {}}, "budgets": [20], "permutations": 2}
     )
-    [result] = experiments.run(spec, store)
+    [result] = experiments.compare(spec, store).lines
     assert ([20, 20], 240) == (result.asked.tolist(), result.counts[0, -1].sum())

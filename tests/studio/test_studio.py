@@ -83,6 +83,8 @@ def test_frames_are_the_exports(session, studio, tmp_path):
     for what, name in (("model", "model.json.gz"), ("report", "report.html")):
         session.export(tmp_path / name, what)
         assert (tmp_path / name).stat().st_size
+    session.export(tmp_path / "out.csv", "table", format="csv-guarded")
+    assert (tmp_path / "out.csv").read_text().startswith("'id,text,")
 
 
 def test_metrics_are_estimates_or_exact(session, studio, capsys):
@@ -134,7 +136,7 @@ def test_several_questions_have_one_answer(studio):
 
 def test_known_labels(session):
     """`know` learns labels at no cost. It returns the ids of items that were already asked about, whose labels it does
-    not take."""
+    not take. `find` returns the items that contain every word of the query."""
     question = session.question
     session.answer(question, right(question))
     asked = question.item["id"]
@@ -143,10 +145,6 @@ def test_known_labels(session):
     assert [] == session.know({"80": None})
     assert [] == session.know({})
     assert 1 == (session.labels["origin"] == "known: Python").sum()
-
-
-def test_items_are_found(session):
-    """`find` returns the items that contain every word of the query."""
     assert session.find("goal")["text"].str.contains("goal").all()
     assert [] == session.find("nothinglikeit")["id"].tolist()
 
@@ -267,20 +265,18 @@ def test_data_in_memory_come_in(studio, capsys, data, labels):
         assert MATRIX.tolist() == [[*stored.numbers.cells(k)] for k in range(4)]
 
 
-def sentence(call):
-    """Check that a call is refused with one sentence. Return the sentence."""
-    with pytest.raises(ValueError, match=r".") as error:
-        call()
-    words = str(error.value)
-    assert re.fullmatch(r"(?!.*--).*[.?]", words), words
-    return words
-
-
 def refused(call):
     """Check that a call is refused. Return the error."""
     with pytest.raises(ValueError, match=r".") as error:
         call()
     return str(error.value)
+
+
+def sentence(call):
+    """Check that a call is refused with one sentence. Return the sentence."""
+    words = refused(call)
+    assert re.fullmatch(r"(?!.*--).*[.?]", words), words
+    return words
 
 
 def test_wrong_arguments_are_refused_in_a_sentence(session, studio, tmp_path):
@@ -352,12 +348,6 @@ def test_similar_names_are_suggested(session, studio, capsys):
         if name == "mine":
             studio.new_session(data, name=name)
         assert re.search(rf" Did you mean .*\b{name}\b.*\?$", refused(call), re.IGNORECASE), name
-
-
-def test_format_is_one_word(session, tmp_path):
-    """`format` is the format of an export, as on the command line."""
-    session.export(tmp_path / "out.csv", "table", format="csv-guarded")
-    assert (tmp_path / "out.csv").read_text().startswith("'id,text,")
 
 
 def test_the_package_lists_its_exports():

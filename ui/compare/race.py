@@ -7,8 +7,7 @@ import streamlit as st
 
 from oal_engine.datasets import Dataset
 from oal_engine.experiments import race as races
-from oal_engine.experiments import race_page
-from oal_engine.experiments.race_page import CLOUDS, MOST_LANES
+from oal_engine.experiments.race import CLOUDS, MOST_LANES
 from oal_engine.kernel.algorithms import ALGORITHMS, declared
 from oal_engine.output.browser import RACE
 from oal_engine.store import Store
@@ -89,7 +88,7 @@ def _overlap(dataset: int | None) -> float:
 )
 def _record(dataset: int | None, lanes: tuple, budget: int, seed: int) -> dict[str, Any]:
     """Run a race, and return its record, which race.js plays. Records are cached."""
-    record = race_page.watched(_data(store(), dataset), lanes, budget, seed)
+    record = races.watched(_data(store(), dataset), lanes, budget, seed)
     return record | {"key": repr((dataset, lanes, budget, seed))}
 
 
@@ -106,7 +105,7 @@ def _download(store: Store, dataset: int | None, lanes: tuple, budget: int, seed
         def make_page() -> bytes:
             if dataset is not None and dataset not in access.visible_datasets(store, person):
                 raise ValueError(NOT_VISIBLE)
-            return race_page.page(_data(store, dataset), lanes, budget, seed, texts)
+            return races.page(_data(store, dataset), lanes, budget, seed, texts)
 
         file = f"race-{seed}.html"
         st.download_button(PAGE_BUTTON, make_page, file, type="primary", on_click="ignore", key="race-page")

@@ -1,7 +1,7 @@
-"""The engine as a scikit-learn estimator: OnlineActiveClassifier."""
+"""OnlineActiveClassifier: an algorithm as a scikit-learn estimator that learns only from the labels it asks for."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from math import inf
 from numbers import Integral, Real
@@ -10,39 +10,24 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import csr_array, issparse
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
-from .kernel import learners, metrics, rows, spending, stream
-from .kernel.algorithms import ALGORITHMS, Strategy, strategy
-from .kernel.learners import Learner
-from .kernel.parameters import Parameter, Values
-from .kernel.query_rules import QUERY_RULES
-from .sessions.insights import calibration
+from ..kernel import learners, metrics, rows, spending, stream
+from ..kernel.algorithms import ALGORITHMS, Strategy, strategy
+from ..kernel.parameters import Parameter, Values
+from ..kernel.query_rules import QUERY_RULES
+from .fitted import INPUT, FittedClassifier, with_arrays
 
 WHOLE = Parameter(0, "", low=0, whole=True)
 SEEDS = 2**63  # their number
 UNKNOWN = rows.read_only(np.zeros(1), np.int8)  # the unknown label of a single row
-INPUT = {"accept_sparse": "csr", "dtype": np.float64}
-
-
-def _with_arrays(parts: Any, change: Callable[[np.ndarray], np.ndarray]) -> Any:
-    """Return a named tuple with `change` applied to each array."""
-    return parts._make(change(part) if isinstance(part, np.ndarray) else part for part in parts)
 
 
 def _writable(array: np.ndarray) -> np.ndarray:
     """Return a writable array, as a copy if needed: joblib may memory-map arrays read-only."""
     return np.require(array, requirements=["W", "E"])
-
-
-def _for_prediction(learner: Learner) -> Learner:
-    """Return a learner that is safe to predict with in several threads: its one-dimensional arrays, such as scratch
-    arrays, are copies."""
-    return _with_arrays(learner, lambda part: part.copy() if part.ndim == 1 else part)
 
 
 def _joined(memory: rows.Rows, table: rows.Rows) -> rows.Rows:
@@ -52,22 +37,12 @@ def _joined(memory: rows.Rows, table: rows.Rows) -> rows.Rows:
     return rows.joined([memory, table])
 
 
-def _can_calibrate(model: "OnlineActiveClassifier") -> bool:
-    """Return True if the model has probabilities. Raise AttributeError, with the reason, if it has none."""
-    check_is_fitted(model)
-    if learners.classes(model.learner_):
-        raise AttributeError(f"{model.algorithm} has no probabilities: it distinguishes several classes.")
-    if model.calibration_.reason:
-        raise AttributeError(str(model.calibration_))
-    return True
-
-
 @dataclass
 class _Stream:
-    """A stream whose rows come one at a time.
+    """A stream. Its rows come together, or one at a time.
 
-    order: item order, all 0, because each round has a table of one row. asked: the question that waits for its label,
-    and the row that it is about.
+    order, labels: item order and unknown labels of the rows. Where rows come one at a time, each is item 0 of its own
+    table. asked: the question that waits for its label, and the row that it is about.
     """
 
     budget: float
@@ -76,10 +51,11 @@ class _Stream:
     mean: stream.Average
     t: int = 0
     order: np.ndarray = field(default_factory=lambda: np.zeros(64, np.int64))
+    labels: np.ndarray = field(default_factory=lambda: UNKNOWN)
     asked: tuple[stream.Question, rows.Rows] | None = None
 
 
-class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
+class OnlineActiveClassifier(FittedClassifier):
     """A published algorithm, or "LEARNER + RULE", as a classifier that learns only from the labels it asks for.
 
     algorithm: a name of ALGORITHMS, or a learner and a rule as in "cspaa + asymmetric". Parameters of the algorithm are
@@ -106,7 +82,6 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
     """
 
     counts_: np.ndarray
-    _log: list[tuple[float, ...]]  # the round, margin, probability and label of every question
     _memory: rows.Rows | None  # answered rows that the learner may learn again
     _stream: _Stream | None  # the stream whose rows come one at a time
 
@@ -135,12 +110,7 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         self.averaged = averaged
         self.positive_class = positive_class
         self.random_state = random_state
-        self._set(parameters)
-
-    def _set(self, parameters: Mapping[str, Any]) -> None:
-        """Make attributes of the parameters of the algorithm."""
-        for name, value in parameters.items():
-            setattr(self, name, value)
+        self.__dict__.update(parameters)
 
     @property
     def _parameters(self) -> dict[str, Any]:
@@ -156,7 +126,7 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
     def set_params(self, **params: Any) -> Self:
         """Change settings, or parameters of the algorithm. An unknown parameter raises an error at the next fit."""
         settings = super().get_params()
-        self._set({name: value for name, value in params.items() if name not in settings})
+        self.__dict__.update({name: value for name, value in params.items() if name not in settings})
         return super().set_params(**{name: value for name, value in params.items() if name in settings})
 
     def __sklearn_tags__(self) -> Any:
@@ -170,14 +140,10 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         run = vars(self).get("_stream")
         parts = [(self, name) for name in vars(self).keys() & {"learner_", "rule_", "objective_"}]
         for owner, name in [*parts, *((run, name) for name in ("mean", "plan") if getattr(run, name, None))]:
-            writable = _with_arrays(getattr(owner, name), _writable)
+            writable = with_arrays(getattr(owner, name), _writable)
             setattr(owner, name, writable)
         if run:
             self.counts_ = _writable(self.counts_)
-
-    def _plan(self, budget: int | None, rounds: int) -> spending.Plan | None:
-        chosen = self._strategy()
-        return spending.plan(chosen.rule, budget, rounds, values=chosen.rule_parameters)
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to the rows as a stream, once in their order. A label of y is learned only if the rule asks for it,
@@ -185,15 +151,16 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         X, y = validate_data(self, X, y, **INPUT)
         check_classification_targets(y)
         self._start(np.unique(y), y, y)
-        budget, seed = self._limits(self.budget, y.size)
+        run, self._stream = self._begin(None, y.size), None
         done = stream.replay(
             rows.as_rows(X), self._numbers(y), np.arange(y.size), self.learner_, self.rule_, self.objective_,
-            budget=budget, seed=seed, averaged=self.averaged, log=True,
-            plan=self._plan(budget, y.size),
+            budget=int(run.budget), seed=run.seed, averaged=self.averaged, log=True, plan=run.plan,
         )  # fmt: skip
         labels = self._numbers(y)[done.log[:, 0].astype(np.int64)]
         self._keep(rows.as_rows(X))
-        return self._record([*map(tuple, np.column_stack([done.log, labels]))], done.counts, y.size)
+        self._log = [*map(tuple, np.column_stack([done.log, labels]))]
+        self.counts_, self.rounds_ = done.counts, y.size
+        return self
 
     def fit_stream(
         self,
@@ -214,27 +181,14 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
             return self._fit_iterator(X, oracle, budget, classes, rounds)
         X = validate_data(self, X, **INPUT)
         self._start(self._classes(classes))
-        table, learner = rows.as_rows(X), self.learner_
+        table = rows.as_rows(X)
         n = rows.length(table)
-        budget, seed = self._limits(self.budget if budget is None else budget, n)
-        order, unknown = stream.checked_order(np.arange(n), table), rows.read_only(np.zeros(n), np.int8)
-        state = learner, self.rule_, self.objective_
-        mean, counts, t = stream.average(learner, self.averaged), metrics.empty(learners.classes(learner)), 0
-        log: list[tuple[float, ...]] = []
-        plan = self._plan(budget, n)
-        while True:
-            if plan:
-                plan.spent[0] = len(log)
-            asking = plan or len(log) < budget
-            asked = stream.until_query(table, unknown, order, *state, seed, t, n, asking, counts)
-            if asked.t == n:
-                self._keep(table)
-                return self._record(log, counts, n)
-            (y,) = self._numbers([oracle(asked.t)])
-            log.append((asked.t, asked.margin, asked.probability, y))
-            stream.learn(table, order, *state, mean, asked, y, len(log) == budget)
-            self._count(counts, asked.predicted, y)
-            t = asked.t + 1
+        run, self._stream = self._begin(budget, n), None
+        run.order, run.labels = stream.checked_order(np.arange(n), table), rows.read_only(np.zeros(n), np.int8)
+        while asked := self._query(run, table, n):
+            self._learn(run, asked, table, run.order, oracle(asked.t))
+        self._keep(table)
+        return self
 
     def _fit_iterator(
         self,
@@ -254,8 +208,8 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
                 begun = True
             for k in range(table.shape[0]):
                 row = rows.as_rows(table[[k]])
-                if asked := self._query(run, row):
-                    self._learn(run, asked, row, oracle(asked.t))
+                if asked := self._query_row(run, row):
+                    self._learn_row(run, asked, row, oracle(asked.t))
         if not begun:
             raise ValueError("a stream needs at least one row. Got none.")
         return self
@@ -270,7 +224,7 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         run = self._stream or self._begin(None, rounds)
         if run.asked:
             raise ValueError("the row before was asked about: learn its label first.")
-        asked = self._query(run, row)
+        asked = self._query_row(run, row)
         run.asked = asked and (asked, row)
         return asked is not None
 
@@ -283,7 +237,7 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         asked, row_asked = run.asked
         if rows.content(row, 0) != rows.content(row_asked, 0):
             raise ValueError("learn must get the row that query asked about. Got another row.")
-        self._learn(run, asked, row, y)
+        self._learn_row(run, asked, row, y)
         run.asked = None
         return self
 
@@ -300,7 +254,7 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         return rows.as_rows(x)
 
     def _begin(self, budget: int | None, rounds: int | None) -> _Stream:
-        """Begin a stream whose rows come one at a time. rounds: number of rows (None: unknown)."""
+        """Begin a stream. rounds: number of rows (None: unknown)."""
         chosen, owner = self._strategy(), type(self).__name__
         limit = self.budget if budget is None else budget
         if rounds is not None:
@@ -308,50 +262,51 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         elif limit is not None and hasattr(QUERY_RULES[chosen.rule], "pace"):
             raise ValueError(f"{self.algorithm} spreads its budget over the stream: rounds, the number of its rows, "
                              "must be given. Got None.")  # fmt: skip
-        most, seed = self._limits(limit, rounds or 0)
         unlimited = limit is None and rounds is None
-        self._stream = _Stream(
-            inf if unlimited else most, seed, None if unlimited else self._plan(most, rounds or 0),
-            stream.average(self.learner_, self.averaged),
-        )  # fmt: skip
-        self._record([], metrics.empty(learners.classes(self.learner_)), 0)
+        most = (rounds or 0) if limit is None else int(WHOLE.check(limit, "budget", owner))
+        plan = None if unlimited else spending.plan(chosen.rule, most, rounds or 0, values=chosen.rule_parameters)
+        mean = stream.average(self.learner_, self.averaged)
+        self._stream = _Stream(inf if unlimited else most, _seed(self.random_state), plan, mean)
+        self._log, self.counts_, self.rounds_ = [], metrics.empty(learners.classes(self.learner_)), 0
         return self._stream
 
-    def _query(self, run: _Stream, row: rows.Rows) -> stream.Question | None:
-        """Run one round of a stream. Return the question, or None if the label is not asked."""
-        if run.t == run.order.size:
-            run.order = np.zeros(2 * run.t, np.int64)
+    def _query(self, run: _Stream, table: rows.Rows, stop: int) -> stream.Question | None:
+        """Run rounds of a stream up to round `stop`. Return the first question, or None if no label is asked."""
         if run.plan:
             run.plan.spent[0] = len(self._log)
         asked = stream.until_query(
-            row, UNKNOWN, rows.read_only(run.order, np.int64), self.learner_, self.rule_, self.objective_, run.seed,
-            run.t, run.t + 1, run.plan or len(self._log) < run.budget, self.counts_,
+            table, rows.read_only(run.labels, np.int8), rows.read_only(run.order, np.int64), self.learner_, self.rule_,
+            self.objective_, run.seed, run.t, stop, run.plan or len(self._log) < run.budget, self.counts_,
         )  # fmt: skip
-        self.rounds_ += 1
-        if asked.t > run.t:
-            run.t += 1
-            return None
-        return asked
+        self.rounds_ += min(asked.t + 1, stop) - run.t
+        run.t = asked.t
+        return asked if asked.t < stop else None
 
-    def _learn(self, run: _Stream, asked: stream.Question, row: rows.Rows, label: object) -> None:
+    def _query_row(self, run: _Stream, row: rows.Rows) -> stream.Question | None:
+        """Run one round of a stream whose rows come one at a time."""
+        if run.t == run.order.size:
+            run.order = np.zeros(2 * run.t, np.int64)
+        return self._query(run, row, run.t + 1)
+
+    def _learn(self, run: _Stream, asked: stream.Question, table: rows.Rows, order: np.ndarray, label: object) -> None:
+        """Learn the label of a question about a row of a table."""
         (y,) = self._numbers([label])
         self._log.append((asked.t, asked.margin, asked.probability, y))
+        stream.learn(
+            table, order, self.learner_, self.rule_, self.objective_, run.mean, asked, y, len(self._log) == run.budget
+        )
+        for counted, change in ((0, -1), (y, 1)):  # the row was counted without a label
+            i, j = learners.count_index(self.learner_, asked.predicted, counted)
+            self.counts_[i, j, 1] += change
+        run.t += 1
+
+    def _learn_row(self, run: _Stream, asked: stream.Question, row: rows.Rows, label: object) -> None:
+        """Learn the label of a row that came alone, with the answered rows that the learner may learn again."""
         table, order = row, run.order
         if self._memory is not None:
             table, order = _joined(self._memory, row), np.full(run.t + 1, rows.length(self._memory))
-        stream.learn(
-            table, rows.read_only(order, np.int64), self.learner_, self.rule_, self.objective_, run.mean, asked, y,
-            len(self._log) == run.budget,
-        )  # fmt: skip
+        self._learn(run, asked, table, rows.read_only(order, np.int64), label)
         self._keep(table)
-        self._count(self.counts_, asked.predicted, y)
-        run.t += 1
-
-    def _count(self, counts: np.ndarray, predicted: int, y: int) -> None:
-        """Correct the counts of a row that was counted without a label: its label is y."""
-        for label, change in ((0, -1), (y, 1)):
-            i, j = learners.count_index(self.learner_, predicted, label)
-            counts[i, j, 1] += change
 
     def _keep(self, table: rows.Rows) -> None:
         """Store the answered rows that the learner may learn again, and renumber them in the learner."""
@@ -386,95 +341,6 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(
                 f"classes must be the same as in the first call, {_list(self.classes_)}. Got {_list(classes)}."
             )
-
-    @available_if(_can_calibrate)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the probability of each class of `classes_` for every row, shape (n, 2)."""
-        positive = np.asarray(self.calibration_(self._scores(X)[:, 0]))
-        both = np.column_stack([1 - positive, positive])
-        return both if self._labels[self.classes_[1]] > 0 else both[:, ::-1]
-
-    @property
-    def calibration_(self) -> calibration.Calibration:
-        """The function from a margin to the probability of the positive class, or the reason why there is none."""
-        _, margins, chances, labels = np.reshape(self._log, (-1, 4)).T
-        return calibration.fit(margins.tolist(), (labels > 0).tolist(), (1 / chances).tolist())
-
-    @property
-    def queried_(self) -> np.ndarray:
-        """The row number of every question."""
-        return np.reshape(self._log, (-1, 4))[:, 0].astype(np.int64)
-
-    @property
-    def margins_(self) -> np.ndarray:
-        """The margin of every question when it was asked."""
-        return np.reshape(self._log, (-1, 4))[:, 1]
-
-    @property
-    def probabilities_(self) -> np.ndarray:
-        """The probability with which every question was asked."""
-        return np.reshape(self._log, (-1, 4))[:, 2]
-
-    @property
-    def coef_(self) -> np.ndarray:
-        """The weights of a linear learner, shape (1, features) for two classes, else (K, features)."""
-        return self._line(learners.weights(self._linear()))
-
-    @property
-    def intercept_(self) -> np.ndarray:
-        """The constants of a linear learner, shape (1,) for two classes, else (K,)."""
-        learner = self._linear()
-        size = (learners.classes(learner),) if learners.classes(learner) else ()
-        return self._line(np.broadcast_to(learners.offset(learner), size) - self.objective_.theta * (not size))
-
-    def _linear(self) -> Learner:
-        check_is_fitted(self)
-        if not learners.linear(self.learner_):
-            raise AttributeError(f"{self.algorithm} has no weights: it is not linear.")
-        return self.learner_
-
-    def _line(self, numbers: np.ndarray) -> np.ndarray:
-        """Convert weights or offsets to scikit-learn's form: one row per class, or, for two classes, a single row in
-        favor of `classes_[1]`."""
-        if not learners.classes(self.learner_):
-            return self._labels[self.classes_[1]] * np.asarray(numbers)[np.newaxis]
-        return (numbers[..., 1:] - numbers[..., :1]).T if self.classes_.size == 2 else numbers.T
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Return the scores of all classes, shape (n, K), if there are more than two. With two classes, return the
-        evidence for `classes_[1]`, shape (n,): for a multi-class learner the difference of two scores, else the margin
-        minus theta, negated if `classes_[1]` is the negative class."""
-        scores = self._scores(X)
-        if scores.shape[1] == 1:
-            return self._labels[self.classes_[1]] * (scores[:, 0] - self.objective_.theta)
-        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict the class of every row."""
-        scores = self._scores(X)
-        if scores.shape[1] == 1:
-            best = (scores[:, 0] >= self.objective_.theta) == (self._labels[self.classes_[1]] > 0)
-        else:
-            best = scores.argmax(1)
-        return self.classes_[best.astype(int)]
-
-    def query_probability(self, X: Any) -> np.ndarray:
-        """Return the probability with which the rule would ask for the label of each row if the row came next, ignoring
-        the budget."""
-        table = self._table(X)
-        chances = np.empty(rows.length(table))
-        stream.probabilities(table, _for_prediction(self.learner_), self.rule_, self.objective_, self.rounds_, chances)
-        return chances
-
-    def _table(self, X: Any) -> rows.Rows:
-        check_is_fitted(self)
-        return rows.as_rows(validate_data(self, X, reset=False, **INPUT))
-
-    def _scores(self, X: Any) -> np.ndarray:
-        table = self._table(X)
-        scores = np.empty((rows.length(table), learners.classes(self.learner_) or 1))
-        stream.scores(table, _for_prediction(self.learner_), self.objective_.theta, scores)
-        return scores
 
     def _strategy(self, values: Values = ()) -> Strategy:
         learner, plus, rule = str(self.algorithm).partition(" + ")
@@ -511,15 +377,6 @@ class OnlineActiveClassifier(ClassifierMixin, BaseEstimator):
         if unknown:
             raise ValueError(f"a label must be one of {_list(self._labels)}. Got {_list(unknown)}.")
         return rows.read_only([self._labels[label] for label in labels], np.int8)
-
-    def _limits(self, budget: int | None, rounds: int) -> tuple[int, int]:
-        """Check the budget and the seed of a run, and return them. If no budget is given, it is one label per round."""
-        budget = rounds if budget is None else int(WHOLE.check(budget, "budget", type(self).__name__))
-        return budget, _seed(self.random_state)
-
-    def _record(self, log: list[tuple[float, ...]], counts: np.ndarray, rounds: int) -> Self:
-        self._log, self.counts_, self.rounds_ = log, counts, rounds
-        return self
 
 
 def _table(part: Any) -> Any:

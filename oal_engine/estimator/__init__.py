@@ -1,0 +1,5 @@
+"""The engine as a scikit-learn estimator."""
+
+from .classifier import OnlineActiveClassifier
+
+__all__ = ["OnlineActiveClassifier"]
