@@ -248,12 +248,8 @@ class Removed(SessionError):
 def checked_role(store: Store, session: int) -> str:
     """Return the role of the user in a session. Raise Removed if the session is gone or the user has no role in it.
     Every page and every message of a browser is checked here."""
-    try:
+    with _removed_in_words():
         store.log_version(session)
-    except StorageError:
-        raise
-    except StoreError:
-        raise Removed(REMOVED) from None
     if not (own := role(store, session)):
         raise Removed(NO_ROLE)
     return own
@@ -261,8 +257,22 @@ def checked_role(store: Store, session: int) -> str:
 
 def stored_settings(store: Store, session: int) -> Settings:
     """Read the settings of a session. Raise Removed as in `checked_role`."""
-    checked_role(store, session)
-    return Settings.read(store, session)
+    with _removed_in_words():
+        settings = Settings.read(store, session)
+    if not role(store, session):
+        raise Removed(NO_ROLE)
+    return settings
+
+
+@contextmanager
+def _removed_in_words() -> Iterator[None]:
+    """Raise Removed if the block finds that a session is gone."""
+    try:
+        yield
+    except StorageError:
+        raise
+    except StoreError:
+        raise Removed(REMOVED) from None
 
 
 def reason_to_withhold(store: Store, session: int, name: str, role: str | None) -> str:

@@ -11,17 +11,17 @@ import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import timedelta
 from math import inf
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..kernel.draws import draw
-from ..store import Row, Store, now
+from ..store import Row, Status, Store, now
 from .decisions import Decisions
 from .fold import Run
-from .leases import Held, Leases
 from .log import (
     ANSWERS,
     Answered,
@@ -47,6 +47,14 @@ REPEAT_AFTER = 20  # answers that a person gives before a question is repeated t
 BRANCH_LIMIT = 96 * 2**20  # bytes for the states after all possible answers; if they need more, none is prepared
 
 
+class Held(NamedTuple):
+    """The leases as one annotator sees them: ids of the questions that they have, oldest lease first, and of the
+    questions that others have."""
+
+    own: list[int]
+    others: set[int]
+
+
 class Asking(Run):
     """The questions and answers of an open session: its state, rebuilt from the log, and who has which question. All
     other kinds of change are added by `Session`.
@@ -58,7 +66,6 @@ class Asking(Run):
         super().__init__(store, Settings.read(store, session))
         self.id = session
         self._lock = threading.RLock()
-        self._leases = Leases(store, session, self.settings.lease)
         # {possible answer to the current question: (the state after it, computed ahead, and the id of its question)}
         self._branches: dict[int, tuple[State, int | None]] = {}
         self._branches_served_at = self._last_join_request = -inf  # monotonic times
@@ -108,7 +115,7 @@ class Asking(Run):
         """Fold the log into the state, checking every question and digest. Return the id of the waiting question, or
         None."""
         with self.store.snapshot():
-            log = Log.read(self.store, self.id)
+            log, opinions = Log.read(self.store, self.id), self.store.opinions(self.id)
             grown = self.grown
             if grown:
                 self.dataset.refresh()
@@ -127,7 +134,8 @@ class Asking(Run):
         self._changes, self._shared, self._recorded = log.changes, log.shared, log.rounds
         self._asked = [entry.id for entry in log.entries]
         self._ids = [self._asked[number - 1] for number in log.order]
-        self._by = {entry.id: entry.annotator or "" for entry in log.entries}
+        self._opinions = frozenset((row["question"], row["annotator"]) for row in opinions)
+        self._by, self._old = {entry.id: entry.annotator or "" for entry in log.entries}, log.undone
         return self._asked[-1] if self.state.waits and len(self._asked) == self.state.number else None
 
     def _record_decisions(self) -> None:
@@ -147,35 +155,40 @@ class Asking(Run):
         """Make the waiting question the current one, and store the question that follows each possible answer.
         question: id of the waiting question, if it is stored already. ahead: the states after these answers (None:
         compute them)."""
+        ahead = self._ahead() if ahead is None else ahead
+        number = self.state.number + (not self.state.waits)
+        with self.store.transaction():
+            question = (question or self._put_current()) if self.state.waits else None
+            self.store.number_question(self.id, question, number, self._asked[number - 1 :] in ([], [question]))
+            stored = self._put(question, {label: state for label, state in ahead.items() if state.waits})
+        self._asked = [*self._asked[: number - 1], *([question] if question else [])]
+        self._branches = {label: (state, stored.get(label)) for label, state in ahead.items()}
+        self._wait_for(question)
+
+    def _put_current(self) -> int:
+        """Store the question that waits in the state, and return its id."""
         label = next((lesson.label for lesson in reversed(self.state.lessons) if lesson.number), SKIP)
         parent = self._ids[-1] if self._ids else 0
-        with self.store.transaction():
-            if waits := self.state.waits:
-                # If there are several questions, answers with the same summary label may lead to different items.
-                question = question or self._put(self.state, None if self._shared or self.several else parent, label)
-                self._asked = [*self._asked[: self.state.number - 1], question]
-            else:
-                question, self._asked = None, self._asked[: self.state.number]
-            self.store.number_question(self.id, question, self.state.number + (not waits))
-            self._branches = {
-                label: (state, self._put(state, question, label) if state.waits else None)
-                for label, state in (self._ahead() if ahead is None else ahead).items()
-            }
-        self._wait_for(question)
+        # If there are several questions, answers with the same summary label may lead to different items.
+        return self._put(None if self._shared or self.several else parent, {label: self.state})[label]
 
     def _wait_for(self, question: int | None) -> None:
         """Make a stored question the current one, by its id. If the state waits for no answer, there is no current
         question."""
         self._current = self._waiting(self.state, question) if self.state.waits else None
 
-    def _put(self, state: State, parent: int | None, branch: int) -> int:
-        """Store the question of a state and return its id. It follows the answer `branch` to the question `parent`
-        (None: it follows no single question)."""
-        place = {"session": self.id, "parent": parent, "branch": branch, "asked_at": now()}
-        for coin, seed in (("overlap", OVERLAP), ("repeat", REPEAT)):
-            if share := getattr(self.settings, coin):
-                place[coin] = int(draw(self.settings.seed ^ seed, state.question.t) < share)
-        return self.store.put_question(place | self.facts(state.outstanding[state.number]))
+    def _put(self, parent: int | None, states: Mapping[int, State]) -> dict[int, int]:
+        """Store the questions of states, {answer to the question `parent`: state after it}. Return their ids, {answer:
+        id}. parent: None if the question follows no single question."""
+        coins = [(n, seed) for n, seed in (("overlap", OVERLAP), ("repeat", REPEAT)) if getattr(self.settings, n)]
+        questions = {
+            label: {"asked_at": now()} | self.facts(state.outstanding[state.number]) | {
+                name: int(draw(self.settings.seed ^ seed, state.question.t) < getattr(self.settings, name))
+                for name, seed in coins
+            }
+            for label, state in states.items()
+        }  # fmt: skip
+        return self.store.put_questions(self.id, parent, questions)
 
     def _waiting(self, state: State, id: int | None, number: int | None = None) -> StoredQuestion | None:
         """Return a waiting question of a state. id: id under which the question is stored (None: return None). number:
@@ -185,7 +198,7 @@ class Asking(Run):
         number = number or state.number
         facts = self.facts(state.outstanding[number])
         del facts["draw"]
-        return StoredQuestion(id=id, number=number, old=self.store.old_label(self.id, id), **facts)
+        return StoredQuestion(id=id, number=number, old=self._old.get(id), **facts)
 
     def _record_growth(self) -> None:
         """Store the current length of the stream in the log."""
@@ -197,13 +210,17 @@ class Asking(Run):
     def refresh(self) -> None:
         """Rebuild if another process has changed the log. Continue the stream if the data set has grown."""
         with self._all_or_nothing():
-            grown = self.grown
-            if self.store.log_version(self.id) != self.version or (grown and self._begins_with_file):
-                self._rebuild()
-            elif grown:
-                with self.store.transaction():
-                    self._take_new_items()
-            self._take_later_labels()
+            self._follow(self.store.status(self.id))
+
+    def _follow(self, status: Status) -> None:
+        """Bring the session up to date with what is stored."""
+        grown = not self.settings.audited and status.items > self.rounds
+        if status.version != self.version or (grown and self._begins_with_file):
+            self._rebuild()
+        elif grown:
+            with self.store.transaction():
+                self._take_new_items()
+        self._take_later_labels()
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
@@ -309,6 +326,11 @@ class Asking(Run):
         with self._lock:
             return self._current
 
+    def item_of(self, question: int) -> int | None:
+        """Return the item of a question, by its id; None if the session does not have it."""
+        current = self._current
+        return current.item if current and current.id == question else self.store.item_of(self.id, question)
+
     def place_at(self, question: StoredQuestion | None) -> Place:
         """Return the current place for a person who has this question (None: they have none)."""
         with self._lock:
@@ -360,13 +382,17 @@ class Asking(Run):
         """Apply an event atomically, in the object and in the database: all of its changes or none. Yield the stored
         event of this id, or None if the event is new; a repeated one must change nothing."""
         with self._lock:
-            self.refresh()  # in a transaction of its own: prepared questions stay even if the event fails
-            with self._all_or_nothing(), self.store.transaction():
+            try:
+                with self._all_or_nothing(), self.store.transaction():
+                    status = self.store.status(self.id, event)
+                    self._follow(status)
+                    stored = self.store.event(event) if status.has_event else None
+                    yield stored
+                    if not stored:
+                        self.version = self.store.count_change(self.id)
+            except SessionError:  # it may be refused because of what others did, which the page then shows
                 self.refresh()
-                stored = self.store.event(event)
-                yield stored
-                if not stored:
-                    self.version = self.store.count_change(self.id)
+                raise
 
     def _check_repeated(self, stored: Row, kinds: Collection[str], content: Mapping[Any, Any]) -> None:
         """Raise SessionError unless an event that was sent again is the one that is stored under its id.
@@ -436,8 +462,7 @@ class Asking(Run):
             event_number = self.store.put_event(
                 self.id, "answered", event, annotator, question=question, label=label, seconds=seconds, data=data
             )
-            self.store.withdraw(self.id, question, annotator)  # their opinion on a label that was taken back since
-            self.store.end_lease(self.id, question)
+            self._withdraw(question, annotator)  # their opinion on a label that was taken back since
             self._last_opinion = {who: id for who, id in self._last_opinion.items() if who != annotator}
             last = number == self.state.number
             prepared = self._branches.get(label) if last else None
@@ -450,9 +475,11 @@ class Asking(Run):
             self._record_decisions()
             self._settle(following)
             if self._current and len(self.state.outstanding) == 1 and self.allowed(annotator) > 0:
-                self.store.lease(self.id, self._current.id, annotator)
-            elif self._shared:
-                self.store.renew_leases(self.id, annotator)
+                self.store.lease(self.id, self._current.id, annotator, question)
+            else:
+                self.store.end_lease(self.id, question)
+                if self._shared:
+                    self.store.renew_leases(self.id, annotator)
             if len(self._ids) % DIGEST_EVERY == 0:
                 self.store.put_digest(self.id, event_number, self.state.digest())
             if self._shared:  # in the same transaction, as each transaction waits for the disk
@@ -472,7 +499,7 @@ class Asking(Run):
         place.
         """
         standing = self.store.standing_label(self.id, question)
-        was_asked_for = question in self._leases.of(annotator).own
+        was_asked_for = question in self._leases_of(annotator).own
         own = standing and question == page_question and standing["annotator"] == annotator
         if not was_asked_for and (own or not self.store.leased(self.id, page_question, annotator)):
             if not standing:
@@ -483,9 +510,18 @@ class Asking(Run):
         self.store.put_event(
             self.id, kind, event, annotator, question=question, label=label, seconds=seconds, data=data
         )
+        self._opinions = self._opinions | {(question, annotator)}
         if was_asked_for:
             self.store.end_lease(self.id, question)
             self._last_opinion = self._last_opinion | {annotator: question}
+
+    def _withdraw(self, question: int, annotator: str, event: str | None = None) -> bool:
+        """Withdraw an annotator's opinion on a question (a second, repeated or late answer). Return whether there was
+        one."""
+        if exists := (question, annotator) in self._opinions:
+            self.store.put_event(self.id, "withdrawn", event, annotator, question=question)
+            self._opinions = self._opinions - {(question, annotator)}
+        return exists
 
     def _asked_instead(self, question: int) -> int:
         """Return the question that was actually asked about the same item if `question` was only prepared, else
@@ -507,7 +543,7 @@ class Asking(Run):
         question is leased before it is shown: nobody else gets it until the lease has expired."""
         with self._lock:
             self.refresh()
-            held = self._leases.of(annotator)
+            held = self._leases_of(annotator)
             if self._lacks(annotator, held) and not self.store.read_only:
                 with self._all_or_nothing(), self.store.transaction():
                     self.refresh()
@@ -519,7 +555,7 @@ class Asking(Run):
 
     def _lease_more(self, annotator: str) -> Held:
         """Lease questions to an annotator until they have as many as they should. Return their leases."""
-        held = self._leases.of(annotator)
+        held = self._leases_of(annotator)
         while self._lacks(annotator, held) and (question := self._next_for(annotator, held)):
             self.store.lease(self.id, question, annotator)
             held.own.append(question)
@@ -538,8 +574,8 @@ class Asking(Run):
         quota."""
         if not self.settings.quota:
             return inf
-        further = [row for row in self.store.opinions(self.id) if row["annotator"] == annotator]
-        return self.settings.quota - len(further) - sum(self._by[id] == annotator for id in self._ids)
+        further = sum(who == annotator for _, who in self._opinions)
+        return self.settings.quota - further - sum(self._by[id] == annotator for id in self._ids)
 
     def _repeats(self, annotator: str) -> list[int]:
         """Return the questions to repeat to an annotator, who answered them REPEAT_AFTER or more answers ago."""
@@ -563,12 +599,25 @@ class Asking(Run):
     @property
     def active_annotators(self) -> set[str]:
         """The annotators who have a question now."""
-        return self._leases.annotators()
+        return {row["annotator"] for row in self._live(self.store.leases(self.id))}
+
+    def _leases_of(self, annotator: str) -> Held:
+        """Return the leases as an annotator sees them."""
+        rows = self.store.leases(self.id)
+        others = {row["question"] for row in self._live(rows) if row["annotator"] != annotator}
+        return Held([row["question"] for row in rows if row["annotator"] == annotator], others)
+
+    def _live(self, leases: list[Row]) -> list[Row]:
+        """Return the leases that have not expired. If the clock was set back, a lease may begin in the future: it
+        counts as expired if it begins later than a new lease would end."""
+        lease = timedelta(seconds=self.settings.lease)
+        first, last = now(lease), now(-lease)
+        return [row for row in leases if first <= row["leased_at"] <= last]
 
     def has_for(self, annotator: str) -> bool:
         """Tell whether an annotator has a question or could get one now."""
         with self._lock:
-            held = self._leases.of(annotator)
+            held = self._leases_of(annotator)
             if held.own:
                 return True
             return self.allowed(annotator) > 0 and (bool(self._free(annotator, held)) or self.state.asks_on)

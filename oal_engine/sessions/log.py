@@ -140,6 +140,18 @@ def _answers(row: Row, question: int) -> bool:
     return bool(row["kind"] == "answered" and row["question"] == question)
 
 
+def _undone(rows: Iterable[Row]) -> dict[int, int | list[int]]:
+    """Return the latest label of each question that was undone, {question id: label, or labels of several}."""
+    latest: dict[int, int | list[int]] = {}
+    undone: dict[int, int | list[int]] = {}
+    for row in rows:
+        if row["kind"] in ("answered", "corrected"):
+            latest[row["question"]] = row["data"].get("labels") or row["label"]
+        elif row["kind"] == "undone":
+            undone[row["question"]] = latest[row["question"]]
+    return undone
+
+
 def _merged(events: Iterable[tuple[int, Event]]) -> Iterator[tuple[int, Event]]:
     """Merge adjacent changes, and adjacent known labels, so that the learner is retrained once for all of them. A
     merged event has the number of its last row."""
@@ -322,7 +334,8 @@ class Log:
     entries: the questions in order. events: (number of the event, event) in order. digests: {number of an event: digest
     of the state after it}. version: number of changes to the log. rounds: length of the stream, as recorded in the log.
     changes: number of corrections, marks, known and added labels, opened and closed questions since the session began.
-    shared: whether somebody was asked a question while others had one.
+    shared: whether somebody was asked a question while others had one. undone: the label of each question whose answer
+    was undone, {question id: the latest such label}; a list if the session asks several questions.
     """
 
     entries: list[Entry]
@@ -332,6 +345,7 @@ class Log:
     rounds: int
     changes: int
     shared: bool
+    undone: dict[int, int | list[int]]
 
     @classmethod
     def read(cls, store: Store, session: int) -> "Log":
@@ -346,7 +360,8 @@ class Log:
         grown = max((row["data"]["rounds"] for row in rows if row["kind"] == "grown"), default=0)
         begun = next((row["number"] for row in rows if row["kind"] == "grown"), 0)
         changes = sum(row["kind"] in CHANGES for row in rows if row["number"] > begun)
-        return cls(entries, events, digests, version, grown, changes, any(row["kind"] == "asked" for row in rows))
+        shared, undone = any(row["kind"] == "asked" for row in rows), _undone(rows)
+        return cls(entries, events, digests, version, grown, changes, shared, undone)
 
     @cached_property
     def order(self) -> list[int]:

@@ -15,19 +15,12 @@ class Remarks:
         self._texts, self._given = dict[int, str](), dict[tuple[int, str], bool]()
         self._notes, self._tags = dict[int, str](), dict[int, list[str]]()
 
-    @property
-    def notes(self) -> dict[int, str]:
-        """The current note of each item."""
+    def read(self) -> tuple[dict[int, str], dict[int, list[str]]]:
+        """Return the current note of each item, and the tags of each item in the order in which they were first
+        given."""
         with self._lock:
             self._read_on()
-            return self._notes
-
-    @property
-    def tags(self) -> dict[int, list[str]]:
-        """The tags of each item, in the order in which they were first given."""
-        with self._lock:
-            self._read_on()
-            return self._tags
+            return self._notes, self._tags
 
     @property
     def tags_ever(self) -> set[str]:

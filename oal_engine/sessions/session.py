@@ -59,11 +59,13 @@ class Session(Asking):
             if not is_last:
                 raise SessionError("only the last answer can be taken back.")
             who = self._by[question]
-            self.store.withdraw(self.id, question, who)  # their opinion was about the label that is taken back
-            self._leases.give(question, who)
+            self._withdraw(question, who)  # their opinion was about the label that is taken back
+            self._give_back(question, who)
             self.store.put_event(self.id, "undone", event, annotator, question=question)
             number = self._number_of(question)
             if self._undo_point:
+                lesson = self.state.lessons[-1]
+                self._old = self._old | {question: [*lesson.labels] or lesson.label}
                 (self.state, self._decisions), self._undo_point = self._undo_point, None
                 self._ids = self._ids[:-1]
                 self._entries = self._entries[: number - 1]
@@ -77,13 +79,18 @@ class Session(Asking):
     def _undo_further_answer(self, event: str, question: int, annotator: str) -> bool:
         """Withdraw an annotator's opinion on a question, and ask them for it again. Return whether there was an opinion
         to withdraw. Raise SessionError if somebody else has the question now."""
-        if question in self._leases.of(annotator).others:
+        if question in self._leases_of(annotator).others:
             raise SessionError("somebody else has this item now, so your answer to it stays.")
         self._last_opinion = {who: id for who, id in self._last_opinion.items() if who != annotator}
-        undone = self.store.withdraw(self.id, question, annotator, event)
+        undone = self._withdraw(question, annotator, event)
         if undone:
-            self._leases.give(question, annotator)
+            self._give_back(question, annotator)
         return undone
+
+    def _give_back(self, question: int, annotator: str) -> None:
+        """Lease a question to an annotator, ahead of the questions that they already have."""
+        for id in (question, *self._leases_of(annotator).own):
+            self.store.lease(self.id, id, annotator)
 
     def _can_undo_shared(self) -> bool:
         """Return whether the last answer can be taken back: nobody else may have a question that was asked since."""
@@ -125,7 +132,7 @@ class Session(Asking):
             self.store.put_event(
                 self.id, "corrected", event, annotator, question=question, label=label, seconds=seconds, data=data
             )
-            if question in self._leases.of(annotator).own:  # no second answer is needed from this annotator
+            if question in self._leases_of(annotator).own:  # no second answer is needed from this annotator
                 self.store.end_lease(self.id, question)
             self._change(Changed((Corrected(number, label, labels),)))
 
@@ -350,9 +357,14 @@ class Session(Asking):
             raise SessionError(f"{what} must be on an item of the stream. Got {item}.")
 
     @property
+    def remarks(self) -> tuple[dict[int, str], dict[int, list[str]]]:
+        """The current note, and the tags, of each item."""
+        return self._remarks.read()
+
+    @property
     def notes(self) -> dict[int, str]:
         """The current note of each item."""
-        return self._remarks.notes
+        return self._remarks.read()[0]
 
     def tag(self, event: str, item: int, tag: str, on: bool, annotator: str = "") -> None:
         """Give an item a tag of the session, or (on=False) remove it."""
@@ -367,7 +379,7 @@ class Session(Asking):
     @property
     def tags(self) -> dict[int, list[str]]:
         """The tags of each item."""
-        return self._remarks.tags
+        return self._remarks.read()[1]
 
     @property
     def changed(self) -> tuple[int, int]:
@@ -394,7 +406,7 @@ class Session(Asking):
     @property
     def history(self) -> list[Entry]:
         """The log, with the note and the tags of each entry's item."""
-        notes, tags = self.notes, self.tags
+        notes, tags = self.remarks
         annotated = notes.keys() | tags.keys()
         return [
             replace(entry, note=notes.get(entry.item, ""), tags=tuple(tags.get(entry.item, ())))

@@ -35,9 +35,8 @@ def replace_everywhere(monkeypatch, name, function):
 
 def ask(store, session, parent=0, branch=0, number=1, item=0):
     """Store a question without an answer. Return its id."""
-    place = {"session": session, "parent": parent, "branch": branch, "round": item, "item": item}
-    decision = {"margin": 0.5, "probability": 1.0, "draw": 0.1, "predicted": 1, "asked_at": now()}
-    question = store.put_question(place | decision)
+    facts = {"round": item, "item": item, "margin": 0.5, "probability": 1.0, "draw": 0.1, "predicted": 1}
+    question = store.put_questions(session, parent, {branch: facts | {"asked_at": now()}})[branch]
     store.number_question(session, question, number)
     return question
 

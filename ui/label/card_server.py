@@ -188,8 +188,7 @@ class CardServer:
     def _check_item(self, event: messages.Answer | messages.Correction) -> None:
         """Refuse an answer if its question is about a different item from the one that it names: in a restored
         database, a question may reuse an id that the browser knows."""
-        asked = self.session.store.item_of(self.session.id, event.question)
-        if event.item is not None and event.item != asked:
+        if event.item not in (None, self.session.item_of(event.question)):
             raise SessionError(REPLACED)
 
     def _is_given(self, event: messages.Answer, annotator: str) -> bool:
@@ -241,7 +240,8 @@ class CardServer:
             place, ahead = self._held(annotator)
             preferences = self._preferences(annotator) if annotator else None
             highlight = marks if preferences is None else preferences.get("highlight")
-            annotations = Annotations(session.notes, session.tags, "marks" if highlight else "item")
+            annotations = Annotations(*session.remarks, "marks" if highlight else "item")
+            self._items.load(each.asked for places in ({0: place}, *ahead.values()) for each in places.values())
             return frame | {
                 "place": self._place(place, self._asked(place, annotations)) | self._quota(place, annotator),
                 "previous": session.previous_of(annotator),
@@ -291,7 +291,7 @@ class CardServer:
     @property
     def log(self) -> list[Entry]:
         """The history of the session."""
-        return self.cached("log", lambda: self.session.history, self.session.notes, self.session.tags)
+        return self.cached("log", lambda: self.session.history, *self.session.remarks)
 
     def cached(self, name: str, compute: Callable[[], Any], *inputs: Any) -> Any:
         """Return the cached data `name`, computed again only if the log or the other `inputs` have changed."""
