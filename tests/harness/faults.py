@@ -23,7 +23,7 @@ import numpy as np
 from oal_engine import datasets
 from oal_engine.datasets import Dataset, feeds, row_files
 from oal_engine.sessions import look_back
-from oal_engine.sessions.fold import LogMismatch
+from oal_engine.sessions.reproducing import LogMismatch
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SKIP, SessionError, create
 from oal_engine.store import StorageError, Store

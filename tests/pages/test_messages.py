@@ -252,7 +252,7 @@ def test_a_database_in_trouble_leaves_the_card_with_what_it_shows(work, sent, mo
         def refuse(*_):
             raise StorageError("The disk is full.")
 
-        broken.setattr(Session, "refresh", refuse)
+        broken.setattr(Session, "_catch_up", refuse)
         told = sent(server.session.id, label, NOTE, status=503)
         assert {"error": "Not saved yet. The disk is full. It is kept here and sent again."} == told
     shown = sent(server.session.id, label, NOTE)

@@ -6,9 +6,10 @@ import pytest
 
 from oal_engine.kernel.draws import draws
 from oal_engine.sessions import look_back
-from oal_engine.sessions.asking import REPEAT, REPEAT_AFTER
+from oal_engine.sessions.asking import REPEAT_AFTER
 from oal_engine.sessions.files import export
 from oal_engine.sessions.insights import agreement
+from oal_engine.sessions.open_run import REPEAT
 from oal_engine.sessions.settings import SKIP, SessionError, create
 from tests.harness.sessions import EVENTS, begin, bits, leave, reply
 

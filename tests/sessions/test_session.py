@@ -12,7 +12,7 @@ import pytest
 from oal_engine.kernel import metrics, stream
 from oal_engine.kernel.learners import weights
 from oal_engine.kernel.query_rules import paceable
-from oal_engine.sessions import asking
+from oal_engine.sessions import open_run
 from oal_engine.sessions.files import export
 from oal_engine.sessions.log import Log
 from oal_engine.sessions.session import Session
@@ -76,7 +76,7 @@ def test_a_question_keeps_why_it_was_asked(store):
 def test_a_question_is_asked_after_the_answer_before_it(store, monkeypatch):
     """The time of a question is when it became the current one, not when it was prepared."""
     clock = count(100)
-    monkeypatch.setattr(asking, "now", lambda: str(next(clock)))
+    monkeypatch.setattr(open_run, "now", lambda: str(next(clock)))
     replace_everywhere(monkeypatch, "now", lambda: str(next(clock)))
     opened = begin(store)
     label_truly(opened, 5)
@@ -207,7 +207,7 @@ def test_a_learner_too_big_to_branch_works_the_same(store, monkeypatch, data, al
     same as for a smaller one."""
     opened = begin(store, data, algorithm, **more)
     label_until_the_end(opened)
-    monkeypatch.setattr(asking, "BRANCH_LIMIT", 0)
+    monkeypatch.setattr(open_run, "BRANCH_LIMIT", 0)
     heavy = begin(store, data, algorithm, **more)
     while heavy.place.asked:
         assert {} == heavy.branches

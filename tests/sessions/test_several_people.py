@@ -7,9 +7,9 @@ import pytest
 
 from oal_engine.kernel.draws import draws
 from oal_engine.sessions import asking, look_back
-from oal_engine.sessions.asking import OVERLAP
 from oal_engine.sessions.insights import agreement, certainty, estimates
 from oal_engine.sessions.log import checked_event
+from oal_engine.sessions.open_run import OVERLAP
 from oal_engine.sessions.session import OthersAnsweredError, Session
 from oal_engine.sessions.settings import SKIP, SessionError
 from tests.harness.sessions import EVENTS, PEOPLE, begin, database, leave, reply
