@@ -16,8 +16,7 @@ from ..kernel.learners import weights
 from ..store import Row, Store
 from .fold import Run
 from .insights import top_terms
-from .log import Answered, Changed, Entry, LabelsKnown, Log, QuestionClosed, QuestionOpened
-from .remarks import unreadable
+from .log import Answered, Changed, Entry, LabelsKnown, Log, QuestionClosed, QuestionOpened, unreadable
 from .reproducing import LogMismatch, Reproduction
 from .settings import Settings
 from .state import ALL_ROUNDS, Decisions, Place, Progress, State

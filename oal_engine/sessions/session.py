@@ -26,10 +26,10 @@ from .log import (
     Lesson,
     Log,
     Marked,
+    Remarks,
     StoredQuestion,
     read_entries,
 )
-from .remarks import Remarks
 from .settings import SKIP, KnownLabel, SessionError, checked_questions, seeded, summary, whole
 
 

@@ -8,8 +8,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from . import fields
-from .database import Row, StorageError, StoreError, writes
-from .tables import Tables, decoded, from_json, now
+from .database import Database, Row, StorageError, StoreError, decoded, from_json, now, writes
 
 LABELS = """
     SELECT answered.question, answered.number AS given, standing.label, answered.label AS first,
@@ -77,7 +76,7 @@ class Status(NamedTuple):
     has_event: int
 
 
-class Log(Tables):
+class Logs(Database):
     """The methods of `Store` for the logs of sessions."""
 
     # The log of a session

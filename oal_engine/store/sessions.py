@@ -8,10 +8,9 @@ from hashlib import sha256
 from secrets import token_urlsafe
 
 from ..output.jsonlines import LONGEST_LINE, words
-from .database import Row, StoreError, writes
+from .database import JSON, Row, StoreError, decoded, now, writes
 from .fields import CHANGING, LONGEST_ANNOTATOR, SETTINGS, problem
-from .log import Log
-from .tables import JSON, decoded, now
+from .log import Logs
 
 ADDRESS = re.compile(r"[^@\s\0]+@[^@\s\0]+")  # an e-mail address
 ROLES = ("reader", "annotator", "owner")  # in a session; each has the rights of the roles before it
@@ -30,7 +29,7 @@ def digest_of(secret: str) -> str:
     return sha256(secret.encode()).hexdigest()
 
 
-class Sessions(Log):
+class Sessions(Logs):
     """The methods of `Store` for sessions and their logs, removals, roles and tokens."""
 
     @writes

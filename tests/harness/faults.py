@@ -246,7 +246,7 @@ class World:
                         raise OSError(*error.args) from error
 
         with (
-            patch("oal_engine.store.tables.datetime", self.clock),
+            patch("oal_engine.store.database.datetime", self.clock),
             patch("oal_engine.sessions.asking.REPEAT_AFTER", AGAIN_AFTER),
             patch("oal_engine.sessions.asking.JOIN_WAIT_SECONDS", 0),  # nobody waits for the pages of others
             patch.object(row_files, "write_behind", in_two),

@@ -3,7 +3,7 @@ databases as earlier versions wrote them."""
 
 import tarfile
 
-from oal_engine.store import comparisons, datasets, log, now, sessions, tables
+from oal_engine.store import comparisons, database, datasets, log, now, sessions
 from tests.harness import ROOT
 
 DATASET = {
@@ -28,7 +28,7 @@ def unpacked(version, folder):
 
 def replace_everywhere(monkeypatch, name, function):
     """Replace a function in every module of the store that defines or imports it."""
-    for module in (tables, datasets, log, sessions, comparisons):
+    for module in (database, datasets, log, sessions, comparisons):
         if hasattr(module, name):
             monkeypatch.setattr(module, name, function)
 

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from oal_engine.sessions import backups
+from oal_engine.sessions.log import Remarks
 from oal_engine.sessions.look_back import verify
-from oal_engine.sessions.remarks import Remarks
 from oal_engine.sessions.session import Session
 from oal_engine.store import Store
 from tests.harness.sessions import begin, database, label_truly, travelled

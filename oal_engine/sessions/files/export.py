@@ -20,9 +20,8 @@ from ...output.tools import LabeledItem, LabeledItems
 from ...store import Row, Store
 from .. import model
 from ..insights import certainty, outcome
-from ..log import read_entries
+from ..log import Remarks, read_entries
 from ..one_question import OneQuestion
-from ..remarks import Remarks
 from ..session import Session
 from ..settings import SKIP, SessionError, Settings
 from . import methods, model_formats, report

@@ -7,7 +7,7 @@ from ...datasets import Dataset, columns_of
 from ...datasets.reading import details
 from ...output.tables import FEATURES, LABEL, TEXT, TITLE_AND_ABSTRACT, OutputTable, block_rows, blocks
 from ...store import Row, Store
-from ..remarks import Remarks
+from ..log import Remarks
 from ..settings import Settings
 
 TAGS = "tags"
