@@ -132,7 +132,9 @@ class Asking(OpenRun):
         Otherwise it is stored as a late answer.
         """
         with self._event(event) as stored:
-            page_question, question = question, self._asked_instead(question)
+            page_question = question
+            if not self._number_of(question):  # it was only prepared: another one may have been asked about its item
+                question = self.store.asked_of_item(self.id, question) or question
             label, labels = self._checked(answer, question)
             if stored:
                 return self._check_repeated(stored, ANSWERS, self._content(question, label, labels))
@@ -204,11 +206,6 @@ class Asking(OpenRun):
             self.store.put_event(self.id, "withdrawn", event, annotator, question=question)
             self._opinions = self._opinions - {(question, annotator)}
         return exists
-
-    def _asked_instead(self, question: int) -> int:
-        """Return the question that was actually asked about the same item if `question` was only prepared, else
-        `question` itself."""
-        return question if self._number_of(question) else self.store.asked_of_item(self.id, question) or question
 
     @staticmethod
     def _data(labels: Sequence[int], highlighted: bool | None) -> Row:

@@ -43,14 +43,6 @@ FACTS = ("round", "item", "margin", "probability", "draw", "audit", "predicted")
 POINTS = 200  # points of a curve over the first items, and over each doubling; every question is a point, too
 
 
-def _dataset(store: Store, settings: Settings) -> Dataset:
-    """Open the data set of a session. If the session audits a column, the rows include it."""
-    if not settings.audited:
-        return Dataset(store, settings.dataset)
-    column, cut = settings.audited["column"], settings.audited["cut"]
-    return WithColumn(store, settings.dataset, column, cut, settings.items, settings.positive_name)
-
-
 def padded(labels: Sequence[int], size: int) -> tuple[int, ...]:
     """Pad the labels of an answer to `size` labels, with SKIP for each question that was added later."""
     return (*labels, *[SKIP] * (size - len(labels)))
@@ -65,7 +57,10 @@ class Run:
 
     def __init__(self, store: Store, settings: Settings, rounds: int | None = None):
         self.store, self.settings = store, settings
-        self.dataset = _dataset(store, settings)
+        self.dataset = Dataset(store, settings.dataset)
+        if audited := settings.audited:
+            column, cut = audited["column"], audited["cut"]
+            self.dataset = WithColumn(store, settings.dataset, column, cut, settings.items, settings.positive_name)
         self.strategy, self.weights, self.names = settings.strategy, settings.weights, settings.names
         self.several = len(settings.question_names)  # questions about an item, even closed; 0: a single one
         self.multiclass = self.strategy.multiclass  # an answer is one of K classes, not positive or negative
@@ -164,7 +159,8 @@ class Run:
         """Return the state before any event, with a stream of no rounds. questions: number of questions about each
         item, 0 if the session asks a single question (None: as many as the session begins with)."""
         settings, plan, no_question = self.settings, self.settings.plan(), stream.Question(0, *stream.NOTHING)
-        several = self.settings.first_questions if questions is None else questions
+        first = sum(not question.get("added") for question in settings.questions or ())
+        several = first if questions is None else questions
         parts, counts = tuple(self._part(k) for k in range(several or 1)), self._no_counts()
         return State(
             parts, (ALL_ROUNDS,) * several, np.array([counts] * several) if several else counts, no_question, 0,

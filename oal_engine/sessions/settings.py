@@ -125,11 +125,6 @@ class Settings:
         return {COLUMN: self.audited["column"], BOTH: f"{self.audited['column']} + answers"} if self.audited else {}
 
     @property
-    def first_questions(self) -> int:
-        """Number of questions that the session began with; 0 if the session asks a single question."""
-        return sum(not question.get("added") for question in self.questions or ())
-
-    @property
     def plain_questions(self) -> list[dict[str, str]]:
         """The records of the questions about each item as they were given, without priors."""
         return plain(self.questions)
@@ -355,7 +350,9 @@ def create(
             raise SessionError(f"{name} of a session must be >= 0 and <= 1. Got {getattr(own, name)}.")
     if not 10 <= own.lease <= 86_400:
         raise SessionError(f"lease of a session must be >= 10 and <= 86,400 seconds. Got {own.lease}.")
-    rho = effective_rho(chosen, own.rho, own.weights, own.metric)
+    if own.rho == "auto":
+        raise SessionError("rho must be a number > 0, or laplace. Got auto.")
+    rho = chosen.known_rho(own.rho, own.weights, own.metric)
     seeds = own.prior
     if own.seed_words or own.seed_items or own.seed_texts:
         seeds = prior.make_prior(Dataset(store, data["id"]), own.seed_words, own.seed_items, texts=own.seed_texts)
@@ -557,24 +554,12 @@ def _questions(chosen: Strategy, options: Options) -> list[dict[str, Any]]:
     return questions
 
 
-def effective_rho(chosen: Strategy, rho: float | str, weights: metrics.Weights, metric: str) -> float:
-    """Return the weight of positives that a strategy uses if no labels are known beforehand (0: Laplace's estimate)."""
-    if rho == "auto":
-        raise SessionError("rho must be a number > 0, or laplace. Got auto.")
-    return chosen.known_rho(rho, weights, metric)
-
-
-def asks_several(settings: Mapping[str, Any]) -> bool:
-    """Tell whether stored settings ask several questions about each item. An audit of a column does not count as
-    several."""
-    return len(settings["questions"] or ()) > 1 and not settings["audited"]
-
-
 def stored_options(settings: Row) -> dict[str, Any]:
     """Return the keyword arguments with which `create` gives a new session the settings of a stored one."""
     ran = stored(settings["algorithm"], settings["learner"], settings["rule"], settings["parameters"])
     published = ALGORITHMS.get(ran.algorithm)
-    fixed = published.fixes(asks_several(settings)) if published else {}
+    asks_several = len(settings["questions"] or ()) > 1 and not settings["audited"]
+    fixed = published.fixes(asks_several) if published else {}
     return {
         **({"algorithm": ran.algorithm} if published else {"learner": ran.learner, "rule": ran.rule}),
         **{option.name: settings[option.name] for option in fields(Options) if option.name in settings},

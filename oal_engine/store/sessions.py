@@ -235,16 +235,13 @@ class Sessions(Logs):
         """
         time = now()
         if not self.read_only and self.one("SELECT 1 FROM tokens WHERE expires_at <> '' AND expires_at <= ?", time):
-            self._end_tokens(time)
+            with self.transaction():
+                self.db.execute("UPDATE tokens SET expires_at = '' WHERE expires_at <= ?", [time])
         return self.query(
             f"SELECT tokens.*, expires_at > ? AND {self.PRESENT} AS valid FROM tokens"
             " JOIN sessions ON sessions.id = session ORDER BY tokens.id",
             time,
         )
-
-    @writes
-    def _end_tokens(self, time: str) -> None:
-        self.db.execute("UPDATE tokens SET expires_at = '' WHERE expires_at <= ?", [time])
 
     @writes
     def remove_token(self, token: int | None = None) -> None:

@@ -70,15 +70,11 @@ def deciders(session: Session) -> dict[str, OneQuestion]:
     return {words: OneQuestion(session, name) for name, words in session.settings.decider_names.items()}
 
 
-def _others(session: Session) -> dict[str, OneQuestion]:
-    """Return {name: run} for the other columns of labels or scores that an audit judges."""
-    return {name: OtherColumn(session, name) for name in (session.settings.audited or {}).get("others", ())}
-
-
 def audit(session: Session) -> tuple[list[tuple[str, ...]], list[tuple[str, str]]]:
     """Return the quality of the audited labels or scores, alone and with the answers, as a table with a row for each
     metric. Also return rows (name, value in words) on the number of positives and the benefit of more answers."""
-    runs, others = deciders(session), _others(session)
+    runs, judged = deciders(session), (session.settings.audited or {}).get("others", ())
+    others = {name: OtherColumn(session, name) for name in judged}
     now = [estimates.of_session(run) for run in [*runs.values(), *others.values()]]
     table: list[tuple[str, ...]] = [("Estimated", *runs, *others)]
     for metric in AUDITED:
