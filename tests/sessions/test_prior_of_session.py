@@ -91,12 +91,6 @@ def test_the_report_says_what_a_session_began_with(store):
     assert "The model began with the word gym and the item i5 and 1 example text. Not in the data: swim." in page
 
 
-def test_several_classes_have_no_seeds(store):
-    """Seed words are refused in a session of several classes, because they point to one class."""
-    with pytest.raises(SessionError, match="seed words, items and texts are for"):
-        begin(store, "texts", "MPAA-I", classes=["a", "b"], seed_words=["gym"])
-
-
 QUESTIONS = [{"name": "gym"} | KNOWN, "even", {"name": "cat", "parent": "even", "seed_items": ["i4"]}]
 
 

@@ -114,13 +114,6 @@ def test_where_the_file_has_the_labels_the_curves_are_those_of_a_replay(store, t
     assert "Of the others: Metrics were estimated" in methods.markdown(opened)
 
 
-def test_a_question_that_needs_a_yes_has_no_yes_of_the_file_without_it(store):
-    """The exact label of a child question is a yes only if the file says yes to the child and to its parent."""
-    questions = ["half", {"name": "fifth", "parent": "half"}]
-    opened = begin(store, with_labels(store, "columns"), "auto", questions=questions)
-    assert np.minimum(Y[0], Y[1]).tolist() == OneQuestion(opened, "fifth").y.tolist()
-
-
 def test_the_labels_of_the_file_are_read_once(store):
     """An undo of several answers, which replays the log, does not read the labels of all items again."""
     opened = of_several(store, with_labels(store, "columns"))
