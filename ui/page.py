@@ -18,7 +18,7 @@ from oal_engine.output.jsonlines import UNWRITABLE
 from oal_engine.places import database_path
 from oal_engine.sessions.log import unseen
 from oal_engine.sessions.settings import SessionError, Settings
-from oal_engine.store import RESTORABLE, Row, StorageError, Store, StoreError
+from oal_engine.store import RESTORABLE, MissingError, Row, StorageError, Store
 
 from . import access
 from .components import text
@@ -248,8 +248,13 @@ class Removed(SessionError):
 def checked_role(store: Store, session: int) -> str:
     """Return the role of the user in a session. Raise Removed if the session is gone or the user has no role in it.
     Every page and every message of a browser is checked here."""
-    with _removed_in_words():
+    with removed_in_words():
         store.log_version(session)
+    return known_role(store, session)
+
+
+def known_role(store: Store, session: int) -> str:
+    """Return the role of the user in a session. Raise Removed if they have none."""
     if not (own := role(store, session)):
         raise Removed(NO_ROLE)
     return own
@@ -257,21 +262,18 @@ def checked_role(store: Store, session: int) -> str:
 
 def stored_settings(store: Store, session: int) -> Settings:
     """Read the settings of a session. Raise Removed as in `checked_role`."""
-    with _removed_in_words():
+    with removed_in_words():
         settings = Settings.read(store, session)
-    if not role(store, session):
-        raise Removed(NO_ROLE)
+    known_role(store, session)
     return settings
 
 
 @contextmanager
-def _removed_in_words() -> Iterator[None]:
+def removed_in_words() -> Iterator[None]:
     """Raise Removed if the block finds that a session is gone."""
     try:
         yield
-    except StorageError:
-        raise
-    except StoreError:
+    except MissingError:
         raise Removed(REMOVED) from None
 
 

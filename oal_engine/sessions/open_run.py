@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..kernel.draws import draw
-from ..store import Status, Store, now
+from ..store import Status, Store, now, settings_of
 from .fold import Run
 from .log import Answered, Entry, Event, Grown, LabelsKnown, Log, StoredQuestion
 from .reproducing import Reproduction
@@ -37,7 +37,7 @@ class OpenRun(Run):
         self._lock = threading.RLock()
         # {possible answer to the current question: (the state after it, computed ahead, and the id of its question)}
         self._branches: dict[int, tuple[State, int | None]] = {}
-        self.version = 0
+        self.version, self._stored_settings = 0, dict[str, object]()
         self._begins_with_file, self._last_later_label = store.begins_with(session, FILE), 0
         self._rebuild()
         self._take_later_labels()
@@ -180,6 +180,8 @@ class OpenRun(Run):
 
     def _catch_up(self, status: Status) -> None:
         """Bring the session up to date with what is stored."""
+        if status.settings != self._stored_settings:
+            self.settings, self._stored_settings = Settings.of(settings_of(status.settings)), status.settings
         grown = not self.settings.audited and status.items > self.rounds
         if status.version != self.version or (grown and self._begins_with_file):
             self._rebuild()

@@ -369,7 +369,8 @@ class Session(Asking):
     def tag(self, event: str, item: int, tag: str, on: bool, annotator: str = "") -> None:
         """Give an item a tag of the session, or (on=False) remove it."""
         self._check_item("a tag", item)
-        names = self.store.session(self.id)["tags"] or []
+        self.refresh()
+        names = self.settings.tags or []
         if on and tag not in names:
             raise SessionError(f"a tag must be a tag of the session: {', '.join(names) or 'none'}. Got {tag}.")
         if tag not in (ever := self._remarks.tags_ever) and len(ever) >= MOST_TAGS_EVER:

@@ -10,15 +10,15 @@ from pathlib import Path
 
 from ..places import database_path
 from .comparisons import Comparisons
-from .database import JSON, ConflictError, Row, StorageError, StoreError, decoded, now
+from .database import JSON, ConflictError, MissingError, Row, StorageError, StoreError, decoded, now
 from .datasets import DataSets
 from .fields import REMARKS
-from .log import History, Status
+from .log import History, Status, settings_of
 from .sessions import ADDRESS, RESTORABLE, ROLES, Sessions, address, digest_of
 
 __all__ = [
-    "ADDRESS", "RESTORABLE", "ROLES", "ConflictError", "History", "Row", "Status", "StorageError", "Store",
-    "StoreError", "address", "digest_of", "now",
+    "ADDRESS", "RESTORABLE", "ROLES", "ConflictError", "History", "MissingError", "Row", "Status", "StorageError",
+    "Store", "StoreError", "address", "digest_of", "now", "settings_of",
 ]  # fmt: skip
 
 

@@ -33,6 +33,10 @@ class StorageError(StoreError):
     """The database cannot be read or written now. The transaction is rolled back; a retry may succeed."""
 
 
+class MissingError(StoreError):
+    """A session does not exist, or it is removed."""
+
+
 class ConflictError(StoreError):
     """A change contradicts the stored data."""
 

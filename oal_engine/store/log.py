@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from . import fields
-from .database import Database, Row, StorageError, StoreError, decoded, from_json, now, writes
+from .database import Database, MissingError, Row, StorageError, StoreError, decoded, from_json, now, writes
 
 LABELS = """
     SELECT answered.question, answered.number AS given, standing.label, answered.label AS first,
@@ -55,6 +55,11 @@ def _check_event(row: Row) -> None:
         raise StoreError(f"an event cannot be stored ({row['kind']}): {problem}.")
 
 
+def settings_of(row: Row) -> Row:
+    """Decode the stored settings of a session."""
+    return decoded(row, "parameters", "classes", "prior", "shown", "tags", "questions", "audited")
+
+
 class History(NamedTuple):
     """The stored history of a session: the questions that were asked or that events refer to, the events in order, and
     the digests, {event number: digest}."""
@@ -68,12 +73,13 @@ class Status(NamedTuple):
     """What may change in a session while it is open.
 
     version: number of changes to its log: equal versions mean equal logs. items: number of items of its data set.
-    has_event: whether an event with a given id is stored.
+    has_event: whether an event with a given id is stored. settings: its settings, as they are stored.
     """
 
     version: int
     items: int
     has_event: int
+    settings: Row
 
 
 class Logs(Database):
@@ -255,20 +261,22 @@ class Logs(Database):
         return self.status(session).version
 
     def status(self, session: int, event: str | None = None) -> Status:
-        """Return what may have changed in a session since it was read. event: an event id. Raise StoreError if the
+        """Return what may have changed in a session since it was read. event: an event id. Raise MissingError if the
         session is removed or missing."""
         row = self.one(
-            "SELECT log_version, datasets.items, EXISTS (SELECT 1 FROM events WHERE events.id = ?) FROM sessions"
+            "SELECT sessions.*, datasets.name AS dataset_name, datasets.items AS stream,"
+            " EXISTS (SELECT 1 FROM events WHERE events.id = ?) AS has_event FROM sessions"
             f" JOIN datasets ON datasets.id = dataset WHERE sessions.id = ? AND {self.PRESENT}",
             event, session,
         )  # fmt: skip
-        return Status(*self._present(row, session).values())
+        row = self._present(row, session)
+        return Status(row.pop("log_version"), row.pop("stream"), row.pop("has_event"), row)
 
     @staticmethod
     def _present(row: Row | None, session: int) -> Row:
-        """Return the row of a session. Raise StoreError if there is none."""
+        """Return the row of a session. Raise MissingError if there is none."""
         if row is None:
-            raise StoreError(f"session {session} does not exist.")
+            raise MissingError(f"session {session} does not exist.")
         return row
 
     def fingerprint(self, session: int) -> str:

@@ -10,7 +10,7 @@ from secrets import token_urlsafe
 from ..output.jsonlines import LONGEST_LINE, words
 from .database import JSON, Row, StoreError, decoded, now, writes
 from .fields import CHANGING, LONGEST_ANNOTATOR, SETTINGS, problem
-from .log import Logs
+from .log import Logs, settings_of
 
 ADDRESS = re.compile(r"[^@\s\0]+@[^@\s\0]+")  # an e-mail address
 ROLES = ("reader", "annotator", "owner")  # in a session; each has the rights of the roles before it
@@ -64,15 +64,9 @@ class Sessions(Logs):
         return priors
 
     def session(self, session: int) -> Row:
-        """Return the settings of a session, with JSON columns decoded. Raise StoreError if it is removed or missing."""
-        row = self.one(
-            "SELECT sessions.*, datasets.name AS dataset_name FROM sessions"
-            f" JOIN datasets ON datasets.id = dataset WHERE sessions.id = ? AND {self.PRESENT}",
-            session,
-        )
-        if row is None:
-            raise StoreError(f"session {session} does not exist.")
-        return decoded(row, "parameters", "classes", "prior", "shown", "tags", "questions", "audited")
+        """Return the settings of a session, with JSON columns decoded. Raise MissingError if it is removed or
+        missing."""
+        return settings_of(self.status(session).settings)
 
     def sessions(self) -> list[Row]:
         """Return all sessions with their progress, the most recently worked on first. Removed sessions are omitted.

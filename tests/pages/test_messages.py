@@ -51,7 +51,7 @@ def test_events_of_the_card_are_read(sent):
 
 
 def test_a_key_press_takes_few_statements(keep, monkeypatch):
-    """Storing an answer takes at most 11 SQL statements, one of them a commit, and the next card at most 7."""
+    """Storing an answer takes at most 10 SQL statements, one of them a commit, and the next card at most 6."""
     statements, connect = [], Store._connect
 
     def traced(self, mode):
@@ -67,11 +67,11 @@ def test_a_key_press_takes_few_statements(keep, monkeypatch):
         event = messages.read(messages.CardEvent, LABEL | own)
         statements.clear()
         server.handle(event, "carla")
-        assert len(statements) <= 11
+        assert len(statements) <= 10
         assert statements.count("COMMIT") == 1
         statements.clear()
         server.payload(annotator="carla")
-        assert len(statements) <= 7
+        assert len(statements) <= 6
 
 
 @pytest.mark.parametrize("sent", BROKEN)

@@ -23,7 +23,7 @@ from oal_engine.sessions.state import Place
 from oal_engine.store import Row
 
 from ..components.pulse import idle_seconds
-from ..page import check_may_answer, checked_role, counted, store, stored_settings
+from ..page import ONLY_READS, checked_role, counted, known_role, removed_in_words, store, stored_settings
 from . import messages
 
 OPENING = "Opening the session. A learner new to this machine is compiled first."
@@ -130,8 +130,9 @@ class CardServer:
 
     def handle(self, event: messages.Event, annotator: str) -> None:
         """Store an event of the card."""
-        with self._lock:
-            check_may_answer(self.session.store, self.session.id)
+        with self._lock, removed_in_words():
+            if known_role(self.session.store, self.session.id) == "reader":
+                raise SessionError(ONLY_READS)
             self._act(event, annotator)
             self._remember(event, annotator)
 
@@ -143,6 +144,7 @@ class CardServer:
             case messages.Tag():
                 session.tag(event.id, event.item, event.tag, event.added, annotator)
             case messages.Preference():
+                session.refresh()
                 session.store.put_preferences(annotator, self._preferences(annotator) | event.changes.chosen)
             case messages.Undo():
                 try:
@@ -227,9 +229,11 @@ class CardServer:
         return frame
 
     def _frame(self, problem: str | None, annotator: str, review: int | None, marks: bool | None) -> dict[str, Any]:
-        with self._lock:
+        with self._lock, removed_in_words():
             session = self.session
-            settings, keys = self.settings(), keys_of(session.names)
+            known_role(session.store, session.id)
+            place, ahead = self._held(annotator)
+            settings, keys = session.settings, keys_of(session.names)
             classes = [{"label": label, "name": name, "keys": keys[label]} for label, name in session.names.items()]
             frame: dict[str, Any] = {"session": self.name, "error": problem}
             frame |= {"classes": classes, "pushed": MEANINGS["pushed"]}
@@ -237,7 +241,6 @@ class CardServer:
                 keys = keys_of(dict(enumerate(settings.question_names, 1)))
                 frame["questions"] = [each | {"keys": keys[k]} for k, each in enumerate(settings.plain_questions, 1)]
                 frame["answer_each"] = settings.answer_each
-            place, ahead = self._held(annotator)
             preferences = self._preferences(annotator) if annotator else None
             highlight = marks if preferences is None else preferences.get("highlight")
             annotations = Annotations(*session.remarks, "marks" if highlight else "item")
