@@ -10,9 +10,9 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from ..store import Row, Store, now
+from .labels import SKIP, SessionError, summary
 from .log import ANSWERS, Answered, Asked, StoredQuestion, asks, read_entry, unseen
 from .open_run import OpenRun
-from .settings import SKIP, SessionError, summary
 from .state import Place
 
 DIGEST_EVERY = 50  # answers between two stored digests

@@ -20,6 +20,7 @@ from ..kernel import metrics, rows, spending, stream
 from ..kernel.learners import Learner, count_index, weights
 from ..kernel.questions import CLOSED, Rare, next_reading, note, shared
 from ..store import Row, Store
+from .labels import SKIP, KnownLabel, labels_of_questions, session_labels
 from .log import (
     Answered,
     Asked,
@@ -36,7 +37,7 @@ from .log import (
     add_known,
     asks,
 )
-from .settings import SKIP, KnownLabel, Settings, labels_of_questions, session_labels
+from .settings import Settings
 from .state import ALL_ROUNDS, Decisions, Outstanding, Place, Progress, State, Stream, copied
 
 FACTS = ("round", "item", "margin", "probability", "draw", "audit", "predicted")

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ..store import Row, Store
 from ..store.fields import READ, REMARKS, Kinds, event_problem
-from .settings import SKIP, KnownLabel, SessionError
+from .labels import SKIP, KnownLabel, SessionError
 
 # Events
 

@@ -18,9 +18,9 @@ from ..kernel.learners import weights
 from ..kernel.questions import inspect_readings
 from ..store import Row
 from .fold import Run
+from .labels import SessionError
 from .look_back import LoggedRun, Trace
 from .session import Session
-from .settings import SessionError
 from .state import ALL_ROUNDS, Place, State, Stream
 
 

@@ -15,9 +15,10 @@ import numpy as np
 from ..kernel.draws import draw
 from ..store import Status, Store, now, settings_of
 from .fold import Run
+from .labels import FILE, SKIP, KnownLabel, known_labels_of, labels_of_questions
 from .log import Answered, Entry, Event, Grown, LabelsKnown, Log, StoredQuestion
 from .reproducing import Reproduction
-from .settings import FILE, SKIP, KnownLabel, Settings, known_labels_of, labels_of_questions
+from .settings import Settings
 from .state import Decisions, Place, State
 
 OVERLAP, REPEAT = 0x2C1B3C6D, 0x297A2D39  # xor-ed with the seed: independent draws for second and repeated answers

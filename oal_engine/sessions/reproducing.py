@@ -10,6 +10,7 @@ from typing import NoReturn
 from .. import __version__
 from ..store import Row
 from .fold import FACTS, Run
+from .labels import SKIP, SessionError
 from .log import (
     Answered,
     Asked,
@@ -23,7 +24,6 @@ from .log import (
     QuestionOpened,
     asks,
 )
-from .settings import SKIP, SessionError
 from .state import State
 
 FACTS_OF_ROW, FACTS_OF_ENTRY = itemgetter(*FACTS), attrgetter(*FACTS)

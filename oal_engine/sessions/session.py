@@ -17,6 +17,7 @@ from ..store import Row, Store
 from ..store.fields import MOST_LABELS, MOST_TAGS_EVER
 from .asking import Asking
 from .fold import padded
+from .labels import SKIP, KnownLabel, SessionError, checked_questions, seeded, summary, whole
 from .log import (
     ANSWERS,
     Changed,
@@ -30,7 +31,6 @@ from .log import (
     StoredQuestion,
     read_entries,
 )
-from .settings import SKIP, KnownLabel, SessionError, checked_questions, seeded, summary, whole
 
 
 class OthersAnsweredError(SessionError):

@@ -10,8 +10,8 @@ import numpy as np
 
 from ..kernel import spending, stream
 from ..kernel.questions import Rare
+from .labels import SKIP, SessionError
 from .log import Lesson, StoredQuestion, asks
-from .settings import SKIP, SessionError
 
 SEVERAL = "the session asks several questions about each item, and this is about one of them: name it."
 NONE_KNOWN = np.empty(0, np.int64)

@@ -10,9 +10,11 @@ from oal_engine.datasets.reading import details
 from oal_engine.output import tables
 from oal_engine.sessions import look_back
 from oal_engine.sessions.files import export
+from oal_engine.sessions.labels import POSITIVE, SessionError, checked_tags
 from oal_engine.sessions.session import Session
-from oal_engine.sessions.settings import MOST_TAGS, POSITIVE, SessionError, checked_tags, create
+from oal_engine.sessions.settings import create
 from oal_engine.store import Store, StoreError
+from oal_engine.store.fields import MOST_TAGS
 from tests.harness.exports import GUARDED, TYPED, rows_of
 from tests.harness.sessions import EVENTS, begin, say
 

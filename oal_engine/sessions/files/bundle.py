@@ -38,8 +38,9 @@ from ...store.fields import (
     is_title,
 )
 from .. import look_back
+from ..labels import SessionError, plain, summary
 from ..log import ANSWERS, asks, checked_event, lasting
-from ..settings import SessionError, create, plain, stored_options, summary
+from ..settings import create, stored_options
 
 FORMATS = 3, 4  # version 3, of OAL Studio 0.3.0, has no digest of texts
 DATASET = ("name", "items", "features")

@@ -20,10 +20,11 @@ from ...output.tools import LabeledItem, LabeledItems
 from ...store import Row, Store
 from .. import model
 from ..insights import certainty, outcome
+from ..labels import SKIP, SessionError
 from ..log import Remarks, read_entries
 from ..one_question import OneQuestion
 from ..session import Session
-from ..settings import SKIP, SessionError, Settings
+from ..settings import Settings
 from . import methods, model_formats, report
 from .item_columns import ANSWER, MODEL, ItemColumns, origin
 

@@ -26,10 +26,10 @@ from ...versions import versions
 from ..insights import agreement, answer_checks, certainty, drift, estimates, outcome, top_terms
 from ..insights.answer_checks import AnswerCheck
 from ..insights.curves import percent
+from ..labels import SKIP
 from ..log import Entry
 from ..one_question import OneQuestion
 from ..session import Session
-from ..settings import SKIP
 from . import methods
 
 STRONGEST = 15  # terms of each class

@@ -14,9 +14,9 @@ from ...kernel.query_rules import paceable
 from ...output.plots import METRICS, NAMES, OF_THE_LIST, TITLES
 from .. import model
 from ..fold import Run
+from ..labels import SKIP
 from ..one_question import OneQuestion, OtherColumn
 from ..session import Session
-from ..settings import SKIP
 from . import certainty, estimates, ranking
 from .curves import percent
 from .estimates import Estimate, Estimates
