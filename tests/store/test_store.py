@@ -428,19 +428,6 @@ def test_a_data_set_is_found_by_id_or_name(store):
         store.session(3)
 
 
-def test_the_answers_are_the_labels_that_stand(store, session):
-    """`answers` gives each question its current label, not one that was undone and not the label in the data."""
-    first = ask(store, session, number=1, item=1)
-    answer(store, session, first, 1, annotator="Ann", seconds=1.0)
-    undo(store, session, first)
-    answer(store, session, first, -1, annotator="Bob", seconds=2.5)
-    ask(store, session, parent=first, branch=-1, number=2, item=2)
-    wanted = ("number", "item", "label", "first", "annotator", "seconds")
-    assert [(1, 1, -1, -1, "Bob", 2.5), (2, 2, None, None, None, None)] == [
-        tuple(entry[key] for key in wanted) for entry in store.answers(session)
-    ]
-
-
 def test_sessions_are_listed_with_their_progress(store, session, monkeypatch):
     """Sessions are listed with the counts of current labels, skips and positives, the most recently used first."""
     clock = count(3000)
