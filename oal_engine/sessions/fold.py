@@ -38,7 +38,7 @@ from .log import (
     asks,
 )
 from .settings import Settings
-from .state import ALL_ROUNDS, Decisions, Outstanding, Place, Progress, State, Stream, copied
+from .state import ALL_ROUNDS, Decisions, MaskedStream, Outstanding, Place, Progress, State, copied
 
 FACTS = ("round", "item", "margin", "probability", "draw", "audit", "predicted")
 POINTS = 200  # points of a curve over the first items, and over each doubling; every question is a point, too
@@ -84,7 +84,7 @@ class Run:
         self.labelled = bool(self.y.all())  # whether metrics are exact
         later = np.arange(self.order.size, y.size)
         self.order = stream.checked_order(np.concatenate((self.order, later)), self.dataset.rows)
-        self._stream = Stream((), self.y, np.zeros(y.size, bool))
+        self._stream = MaskedStream((), self.y, np.zeros(y.size, bool))
         self.rounds = y.size if rounds is None else rounds
 
     def _session_labels(self, y: np.ndarray) -> np.ndarray:
@@ -108,7 +108,7 @@ class Run:
         columns = self.dataset.shown_columns if chosen is None else chosen
         return [name for name in columns if name not in self.settings.audited_columns]
 
-    def stream_of(self, state: State) -> Stream:
+    def stream_of(self, state: State) -> MaskedStream:
         """Return the stream for a state. A label is masked if it is known from elsewhere, or if its question is not
         asked in the round of the item."""
         own = self._stream
@@ -120,7 +120,7 @@ class Run:
             for part, (first, stop) in zip(y, state.spans):
                 part[self.order[:first]] = part[self.order[stop:]] = stream.KNOWN_LABEL
             y = rows.read_only(y[: len(state.spans) or None], np.int8)
-            self._stream = own = Stream(state.known_parts, y, is_known[self.order], state.spans)
+            self._stream = own = MaskedStream(state.known_parts, y, is_known[self.order], state.spans)
         return own
 
     def known_from(self, state: State, t: int) -> int:

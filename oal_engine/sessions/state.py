@@ -23,7 +23,7 @@ def copied(part: Any) -> Any:
     return type(part)(*(value.copy() if isinstance(value, np.ndarray) else value for value in part))
 
 
-class Stream(NamedTuple):
+class MaskedStream(NamedTuple):
     """The stream with its known items masked.
 
     known_parts, spans: as in `State`. y: the label of each item in the data; KNOWN_LABEL if the label is known from
