@@ -65,13 +65,17 @@ class Asking(OpenRun):
         event of this id, or None if the event is new; a repeated one must change nothing."""
         with self._lock:
             try:
-                with self._all_or_nothing(), self.store.transaction():
-                    status = self.store.status(self.id, event)
-                    self._catch_up(status)
-                    stored = self.store.event(event) if status.has_event else None
-                    yield stored
-                    if not stored:
-                        self.version = self.store.count_change(self.id)
+                for is_last_try in (False, True):
+                    with self._all_or_nothing(), self.store.transaction():
+                        status = self.store.status(self.id, event)
+                        if is_last_try or status.version == self.version:
+                            self._catch_up(status)
+                            stored = self.store.event(event) if status.has_event else None
+                            yield stored
+                            if not stored:
+                                self.version = self.store.count_change(self.id)
+                            return
+                    self.refresh()  # outside the transaction: others may write while a long log is folded again
             except SessionError:  # it may be refused because of what others did, which the page then shows
                 self.refresh()
                 raise
