@@ -438,34 +438,24 @@ class Remarks:
         """Return the current note of each item, and the tags of each item in the order in which they were first
         given."""
         with self._lock:
-            self._read_on()
+            if events := self._store.events(self._session, *REMARKS, after=self._number):
+                for row in (row for row in events if not event_problem(row, READ)):
+                    item, data = row["item"], row["data"]
+                    if row["kind"] == "noted":
+                        self._texts[item] = data["text"]
+                    else:
+                        self._given[item, data["tag"]] = bool(data["given"])
+                self._number, self._tags = events[-1]["number"], {}
+                self._notes = {item: text for item, text in self._texts.items() if text}
+                for item, tag in (key for key, is_set in self._given.items() if is_set):
+                    self._tags.setdefault(item, []).append(tag)
             return self._notes, self._tags
 
     @property
     def tags_ever(self) -> set[str]:
         """All tags that the log names."""
-        with self._lock:
-            self._read_on()
-            return {tag for _, tag in self._given}
-
-    def _read_on(self) -> None:
-        events = self._store.events(self._session, *REMARKS, after=self._number)
-        if not events:
-            return
-        for row in events:
-            item, data = row["item"], row["data"]
-            if event_problem(row, READ):
-                continue
-            if row["kind"] == "noted":
-                self._texts[item] = data["text"]
-            else:
-                self._given[item, data["tag"]] = bool(data["given"])
-        self._number = events[-1]["number"]
-        self._notes = {item: text for item, text in self._texts.items() if text}
-        self._tags = {}
-        for (item, tag), is_set in self._given.items():
-            if is_set:
-                self._tags.setdefault(item, []).append(tag)
+        self.read()
+        return {tag for _, tag in [*self._given]}
 
 
 def unreadable(store: Store, session: int) -> str | None:

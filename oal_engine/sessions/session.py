@@ -42,7 +42,7 @@ class Session(Asking):
 
     def __init__(self, store: Store, session: int):
         super().__init__(store, session)
-        self._remarks = Remarks(store, session)
+        self.remarks = Remarks(store, session)
 
     def undo(self, event: str, question: int, annotator: str = "") -> None:
         """Take back the last answer, which must be the answer to `question`, or the annotator's opinion on `question`
@@ -357,14 +357,9 @@ class Session(Asking):
             raise SessionError(f"{what} must be on an item of the stream. Got {item}.")
 
     @property
-    def remarks(self) -> tuple[dict[int, str], dict[int, list[str]]]:
-        """The current note, and the tags, of each item."""
-        return self._remarks.read()
-
-    @property
     def notes(self) -> dict[int, str]:
         """The current note of each item."""
-        return self._remarks.read()[0]
+        return self.remarks.read()[0]
 
     def tag(self, event: str, item: int, tag: str, on: bool, annotator: str = "") -> None:
         """Give an item a tag of the session, or (on=False) remove it."""
@@ -373,14 +368,14 @@ class Session(Asking):
         names = self.settings.tags or []
         if on and tag not in names:
             raise SessionError(f"a tag must be a tag of the session: {', '.join(names) or 'none'}. Got {tag}.")
-        if tag not in (ever := self._remarks.tags_ever) and len(ever) >= MOST_TAGS_EVER:
+        if tag not in (ever := self.remarks.tags_ever) and len(ever) >= MOST_TAGS_EVER:
             raise SessionError(f"a session can have {MOST_TAGS_EVER:,} different tags over time. Got one more: {tag}.")
         self._annotate(event, "tagged", item, annotator, tag=tag, given=int(on))
 
     @property
     def tags(self) -> dict[int, list[str]]:
         """The tags of each item."""
-        return self._remarks.read()[1]
+        return self.remarks.read()[1]
 
     @property
     def changed(self) -> tuple[int, int]:
@@ -407,7 +402,7 @@ class Session(Asking):
     @property
     def history(self) -> list[Entry]:
         """The log, with the note and the tags of each entry's item."""
-        notes, tags = self.remarks
+        notes, tags = self.remarks.read()
         annotated = notes.keys() | tags.keys()
         return [
             replace(entry, note=notes.get(entry.item, ""), tags=tuple(tags.get(entry.item, ())))

@@ -243,7 +243,7 @@ class CardServer:
                 frame["answer_each"] = settings.answer_each
             preferences = self._preferences(annotator) if annotator else None
             highlight = marks if preferences is None else preferences.get("highlight")
-            annotations = Annotations(*session.remarks, "marks" if highlight else "item")
+            annotations = Annotations(*session.remarks.read(), "marks" if highlight else "item")
             self._items.load(each.asked for places in ({0: place}, *ahead.values()) for each in places.values())
             return frame | {
                 "place": self._place(place, self._asked(place, annotations)) | self._quota(place, annotator),
@@ -294,7 +294,7 @@ class CardServer:
     @property
     def log(self) -> list[Entry]:
         """The history of the session."""
-        return self.cached("log", lambda: self.session.history, *self.session.remarks)
+        return self.cached("log", lambda: self.session.history, *self.session.remarks.read())
 
     def cached(self, name: str, compute: Callable[[], Any], *inputs: Any) -> Any:
         """Return the cached data `name`, computed again only if the log or the other `inputs` have changed."""

@@ -312,13 +312,11 @@ def _checks(session: Session) -> Iterator[str]:
     """Yield the tables of answers that deserve a second look."""
     checks = answer_checks.of_session(session)
     words, items = session.settings.answers, checks.items
-    ids = session.store.items(
-        session.dataset.id, sorted({each.entry.item for each in checks.at_odds + checks.decisive})
-    )
+    ids = _ids(session, (each.entry.item for each in checks.at_odds + checks.decisive))
 
     def table(listed: Sequence[AnswerCheck]) -> str:
         rows = (
-            [ids[each.entry.item]["id"], f"{each.entry.number:,}", words[each.entry.label], words[each.other],
+            [ids[each.entry.item], f"{each.entry.number:,}", words[each.entry.label], words[each.other],
              f"{each.margin:.2f}", f"{each.without:,}", f"{each.corrected:,}"]
             for each in listed[:MAX_CHECKS]
         )  # fmt: skip
