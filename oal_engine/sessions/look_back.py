@@ -128,8 +128,8 @@ class Version(NamedTuple):
 
 def version(store: Store, session: int) -> Version:
     """Return the current version of a session."""
-    items = store.length(store.session(session)["dataset"])
-    return Version(store.log_version(session), store.question_count(session), items)
+    status = store.status(session)
+    return Version(status.version, store.question_count(session), status.items)
 
 
 class LoggedRun(Run):

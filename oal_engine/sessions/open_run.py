@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..kernel.draws import draw
-from ..store import Status, Store, now, settings_of
+from ..store import Status, Store, now
 from .fold import Run
 from .labels import FILE, SKIP, KnownLabel, known_labels_of, labels_of_questions
 from .log import Answered, Entry, Event, Grown, LabelsKnown, Log, StoredQuestion
@@ -182,7 +182,7 @@ class OpenRun(Run):
     def _catch_up(self, status: Status) -> None:
         """Bring the session up to date with what is stored."""
         if status.settings != self._stored_settings:
-            self.settings, self._stored_settings = Settings.of(settings_of(status.settings)), status.settings
+            self.settings, self._stored_settings = Settings.read(self.store, self.id), status.settings
         grown = not self.settings.audited and status.items > self.rounds
         if status.version != self.version or (grown and self._begins_with_file):
             self._rebuild()

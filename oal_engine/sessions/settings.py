@@ -103,11 +103,7 @@ class Settings:
     @classmethod
     def read(cls, store: Store, session: int) -> "Settings":
         """Read the current settings of a session. Raise StoreError if it does not exist."""
-        return cls.of(store.session(session))
-
-    @classmethod
-    def of(cls, row: Row) -> "Settings":
-        """Return the settings in a row of the store."""
+        row = store.session(session)
         values: Row = {f.name: bool(row[f.name]) if f.type is bool else row[f.name] for f in fields(cls)}
         return cls(**values)
 

@@ -13,12 +13,12 @@ from .comparisons import Comparisons
 from .database import JSON, ConflictError, MissingError, Row, StorageError, StoreError, decoded, now
 from .datasets import DataSets
 from .fields import REMARKS
-from .log import History, Status, settings_of
+from .log import History, Status
 from .sessions import ADDRESS, RESTORABLE, ROLES, Sessions, address, digest_of
 
 __all__ = [
     "ADDRESS", "RESTORABLE", "ROLES", "ConflictError", "History", "MissingError", "Row", "Status", "StorageError",
-    "Store", "StoreError", "address", "digest_of", "now", "settings_of",
+    "Store", "StoreError", "address", "digest_of", "now",
 ]  # fmt: skip
 
 

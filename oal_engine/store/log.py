@@ -3,7 +3,6 @@ opinion is a second, repeated or late answer to a question: it does not set the 
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from hashlib import sha256
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -53,11 +52,6 @@ def _check_event(row: Row) -> None:
     """Raise StoreError if an event could not be read again."""
     if problem := fields.event_problem(row):
         raise StoreError(f"an event cannot be stored ({row['kind']}): {problem}.")
-
-
-def settings_of(row: Row) -> Row:
-    """Decode the stored settings of a session."""
-    return decoded(row, "parameters", "classes", "prior", "shown", "tags", "questions", "audited")
 
 
 class History(NamedTuple):
@@ -279,18 +273,6 @@ class Logs(Database):
             raise MissingError(f"session {session} does not exist.")
         return row
 
-    def fingerprint(self, session: int) -> str:
-        """Return a hash that changes whenever a session changes: its log, notes, tags, settings or roles, or the number
-        of items in its data set."""
-        row = self.one(
-            "SELECT sessions.*, datasets.items AS held,"
-            " (SELECT max(number) FROM events WHERE session = sessions.id) AS last,"
-            " (SELECT count(*) + count(ended_at) FROM roles WHERE session = sessions.id) AS changes_of_roles"
-            f" FROM sessions JOIN datasets ON datasets.id = dataset WHERE sessions.id = ? AND {self.PRESENT}",
-            session,
-        )
-        return sha256(repr(row).encode()).hexdigest()[:16]
-
     @writes
     def count_change(self, session: int) -> int:
         """Increment the version of a session's log, and return it."""
@@ -497,22 +479,12 @@ class Logs(Database):
         )
         return [decoded(row, "labels") for row in rows]
 
-    # Marks, preferences
+    # Marks
 
     def marks(self, session: int) -> dict[int, Row]:
         """Return the latest mark of each item, {item: {"wrong": whether the item was pushed wrongly, "trains": whether
         the mark was learned}}."""
         return {row["item"]: row["data"] for row in self.events(session, "marked")}
-
-    def preferences(self, annotator: str) -> dict[str, Any]:
-        """Return the preferences of an annotator, such as keys and text size."""
-        row = self.one("SELECT preferences FROM annotators WHERE name = ?", annotator)
-        return json.loads(row["preferences"]) if row else {}
-
-    @writes
-    def put_preferences(self, annotator: str, preferences: Mapping[str, Any]) -> None:
-        """Store the preferences of an annotator."""
-        self._insert("annotators", {"name": annotator, "preferences": json.dumps(preferences)}, "OR REPLACE")
 
     # Digests
 

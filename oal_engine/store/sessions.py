@@ -6,11 +6,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
 from hashlib import sha256
 from secrets import token_urlsafe
+from typing import Any
 
 from ..output.jsonlines import LONGEST_LINE, words
 from .database import JSON, Row, StoreError, decoded, now, writes
 from .fields import CHANGING, LONGEST_ANNOTATOR, SETTINGS, problem
-from .log import Logs, settings_of
+from .log import Logs
 
 ADDRESS = re.compile(r"[^@\s\0]+@[^@\s\0]+")  # an e-mail address
 ROLES = ("reader", "annotator", "owner")  # in a session; each has the rights of the roles before it
@@ -66,7 +67,20 @@ class Sessions(Logs):
     def session(self, session: int) -> Row:
         """Return the settings of a session, with JSON columns decoded. Raise MissingError if it is removed or
         missing."""
-        return settings_of(self.status(session).settings)
+        row = self.status(session).settings
+        return decoded(row, "parameters", "classes", "prior", "shown", "tags", "questions", "audited")
+
+    def fingerprint(self, session: int) -> str:
+        """Return a hash that changes whenever a session changes: its log, notes, tags, settings or roles, or the number
+        of items in its data set."""
+        row = self.one(
+            "SELECT sessions.*, datasets.items AS held,"
+            " (SELECT max(number) FROM events WHERE session = sessions.id) AS last,"
+            " (SELECT count(*) + count(ended_at) FROM roles WHERE session = sessions.id) AS changes_of_roles"
+            f" FROM sessions JOIN datasets ON datasets.id = dataset WHERE sessions.id = ? AND {self.PRESENT}",
+            session,
+        )
+        return sha256(repr(row).encode()).hexdigest()[:16]
 
     def sessions(self) -> list[Row]:
         """Return all sessions with their progress, the most recently worked on first. Removed sessions are omitted.
@@ -200,6 +214,16 @@ class Sessions(Logs):
             address(mail), address(mail),
         )  # fmt: skip
         return {row["id"] for row in rows}
+
+    def preferences(self, annotator: str) -> dict[str, Any]:
+        """Return the preferences of an annotator, such as keys and text size."""
+        row = self.one("SELECT preferences FROM annotators WHERE name = ?", annotator)
+        return json.loads(row["preferences"]) if row else {}
+
+    @writes
+    def put_preferences(self, annotator: str, preferences: Mapping[str, Any]) -> None:
+        """Store the preferences of an annotator."""
+        self._insert("annotators", {"name": annotator, "preferences": json.dumps(preferences)}, "OR REPLACE")
 
     # Tokens
 

@@ -343,17 +343,15 @@ WHATS = (*TABLES, "model", "report", "methods")
 def _write_model(session: Any, kind: str, file: BinaryIO) -> None:
     """Write the model of a session to a file. If the session asks several questions, write a ZIP archive with a model
     for each."""
-    if session.settings.audited:
-        raise SessionError("a model that begins with a column needs it: export the audit or the predictions.")
-    model_format = model_formats.FORMATS[kind]
-    if not session.several:
-        model_format.write(model.of_session(session), file)
+    models, model_format = model.of_each(session), model_formats.FORMATS[kind]
+    if "" in models:
+        model_format.write(models[""], file)
         return
     with ZipFile(file, "w") as archive:
-        for number, name in enumerate(session.settings.question_names, 1):
+        for number, (name, each) in enumerate(models.items(), 1):
             path = f"{number}-{NOT_IN_PATHS.sub('-', name)}{model_format.suffixes[0]}"
             with tools.new_file(archive, path) as target:
-                model_format.write(model.of_session(OneQuestion(session, name)), target)
+                model_format.write(each, target)
 
 
 def export(

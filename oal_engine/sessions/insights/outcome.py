@@ -246,9 +246,8 @@ class Outcome(NamedTuple):
             lines.append(("Random questions would have given", f"about {self.labels * value:,.0f}{between}"))
         lines.append(("List of positives", f"{self.ranking.listed:,} of {self.listed.size:,} items"))
         if self.ranking.listed and (depths := self.ranking.depths([self.ranking.listed])):
-            lines.append(("Right in the list", depths[0].precision_in_words))
-            lines.append((f"Of all that are {name}, in the list", depths[0].recall_in_words))
-            lines.append((OF_THE_LIST.format(TITLES["f1"]), depths[0].f1_in_words))
+            names = "Right in the list", f"Of all that are {name}, in the list", OF_THE_LIST.format(TITLES["f1"])
+            lines += zip(names, depths[0].in_words)
         return lines
 
 
