@@ -65,11 +65,11 @@ class OpenRun(Run):
             self._branches = {
                 label: (state, stored[label]["id"] if state.waits else None) for label, state in ahead.items()
             }
-            self._wait_for(waiting)
+            self._current = self._waiting(self.state, waiting)
             return
         if self.store.read_only:
             self._branches = {}
-            self._wait_for(waiting or 0)
+            self._current = self._waiting(self.state, waiting or 0) if self.state.waits else None
             return
         with self.store.transaction():
             if self.store.log_version(self.id) != self.version:  # somebody wrote meanwhile
@@ -130,7 +130,7 @@ class OpenRun(Run):
             stored = self._put(question, {label: state for label, state in ahead.items() if state.waits})
         self._asked = [*self._asked[: number - 1], *([question] if question else [])]
         self._branches = {label: (state, stored.get(label)) for label, state in ahead.items()}
-        self._wait_for(question)
+        self._current = self._waiting(self.state, question)
 
     def _put_current(self) -> int:
         """Store the question that waits in the state, and return its id."""
@@ -138,11 +138,6 @@ class OpenRun(Run):
         parent = self._ids[-1] if self._ids else 0
         # If there are several questions, answers with the same summary label may lead to different items.
         return self._put(None if self._shared or self.several else parent, {label: self.state})[label]
-
-    def _wait_for(self, question: int | None) -> None:
-        """Make a stored question the current one, by its id. If the state waits for no answer, there is no current
-        question."""
-        self._current = self._waiting(self.state, question) if self.state.waits else None
 
     def _put(self, parent: int | None, states: Mapping[int, State]) -> dict[int, int]:
         """Store the questions of states, {answer to the question `parent`: state after it}. Return their ids, {answer:

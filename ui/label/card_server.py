@@ -23,7 +23,7 @@ from oal_engine.sessions.state import Place
 from oal_engine.store import Row
 
 from ..components.pulse import idle_seconds
-from ..page import ONLY_READS, checked_role, counted, known_role, removed_in_words, store, stored_settings
+from ..page import check_may_answer, checked_role, counted, removed_in_words, store, stored_settings
 from . import messages
 
 OPENING = "Opening the session. A learner new to this machine is compiled first."
@@ -131,8 +131,7 @@ class CardServer:
     def handle(self, event: messages.Event, annotator: str) -> None:
         """Store an event of the card."""
         with self._lock, removed_in_words():
-            if known_role(self.session.store, self.session.id) == "reader":
-                raise SessionError(ONLY_READS)
+            check_may_answer(self.session.store, self.session.id, is_read=True)
             self._act(event, annotator)
             self._remember(event, annotator)
 
@@ -231,7 +230,7 @@ class CardServer:
     def _frame(self, problem: str | None, annotator: str, review: int | None, marks: bool | None) -> dict[str, Any]:
         with self._lock, removed_in_words():
             session = self.session
-            known_role(session.store, session.id)
+            checked_role(session.store, session.id, is_read=True)
             place, ahead = self._held(annotator)
             settings, keys = session.settings, keys_of(session.names)
             classes = [{"label": label, "name": name, "keys": keys[label]} for label, name in session.names.items()]

@@ -54,11 +54,14 @@ def fingerprint(dataset: Dataset) -> dict[str, str]:
     ids, texts and kept columns of its items."""
     terms = dataset.vocabulary.terms if dataset.vocabulary else dataset.feature_names
     arrays = [value for value in dataset.rows if isinstance(value, np.ndarray)]
+    items = hashlib.sha256()
+    for item in dataset.contents(0, dataset.y.size):
+        items.update(json.dumps(item).encode() + b"\n")
     return {
         "rows": _digest([dataset.rows.columns], *arrays),
         "vocabulary": _digest(terms),
         "labels": _digest(dataset.classes, dataset.y),
-        "texts": _digest_of_items(dataset),
+        "texts": items.hexdigest(),
     }
 
 
@@ -66,13 +69,6 @@ def _digest(names: Iterable[object], *arrays: np.ndarray) -> str:
     digest = hashlib.sha256(json.dumps(list(names)).encode())
     for array in arrays:
         digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()
-
-
-def _digest_of_items(dataset: Dataset) -> str:
-    digest = hashlib.sha256()
-    for item in dataset.contents(0, dataset.y.size):
-        digest.update(json.dumps(item).encode() + b"\n")
     return digest.hexdigest()
 
 
