@@ -123,9 +123,10 @@ class Logs(Database):
         _check_event(row)
         stored = self.query(
             f"INSERT INTO events (number, {', '.join(row)})"
-            f" SELECT coalesce(max(number), 0) + 1, {', '.join('?' * len(row))} FROM events WHERE session = ?"
-            " HAVING ? IS NULL OR EXISTS (SELECT 1 FROM questions WHERE session = ? AND id = ?) RETURNING number",
-            *_as_stored(row).values(), session, question, session, question,
+            " SELECT (SELECT coalesce(max(number), 0) + 1 FROM events WHERE session = ?),"
+            f" {', '.join('?' * len(row))} WHERE ? IS NULL OR EXISTS"
+            " (SELECT 1 FROM questions WHERE session = ? AND id = ?) RETURNING number",
+            session, *_as_stored(row).values(), question, session, question,
         )  # fmt: skip
         if not stored:
             raise StoreError(f"session {session} has no question {question}.")
