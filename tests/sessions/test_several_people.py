@@ -3,6 +3,7 @@
 import csv
 from collections import Counter
 from itertools import product
+from math import comb
 
 import numpy as np
 import pytest
@@ -188,20 +189,21 @@ def test_pages_that_ask_rarely_let_a_second_person_in(store, monkeypatch):
     assert opened.held("Bob")
 
 
-def test_three_people_answer_a_question_each_once(store):
-    """With `people=3`, three of four people answer each question: the first answer is the label, the other two are
-    second answers."""
-    opened = begin(store, "sparse", "PAA-I", budget=6, overlap=1.0, people=3)
+@pytest.mark.parametrize("people", [2, 3])
+def test_so_many_people_answer_a_question_each_once(store, people):
+    """Of four people, `people` answer each question: the first answer is the label, the others are second answers. No
+    item counts twice in the agreement."""
+    opened = begin(store, "sparse", "PAA-I", budget=6, overlap=1.0, people=people)
     for who in "anna ben cleo dora".split() * 12:
         if opened.held(who):
             reply(opened, who, 1)
     answered = Counter(row["question"] for row in store.opinions(opened.id))
-    assert {entry.id: 2 for entry in opened.log} == answered
+    assert {entry.id: people - 1 for entry in opened.log} == answered
     for entry in opened.log:
         further = [row["annotator"] for row in store.opinions(opened.id) if row["question"] == entry.id]
-        assert len({entry.annotator, *further}) == 3
+        assert len({entry.annotator, *further}) == people
     pairs = agreement.answer_pairs(opened)
-    assert (18, 6) == (len(pairs), len(agreement.one_each(pairs)))
+    assert (6 * comb(people, 2), 6) == (len(pairs), len(agreement.one_each(pairs)))
     assert all(own.pairs == own.equal for own in agreement.by_people(pairs).values())
 
 

@@ -1,5 +1,5 @@
-"""Sessions over texts with similar wording (latent columns) are verified in another database, backups keep the columns,
-and comparisons run over such texts, too."""
+"""Sessions over texts with similar wording (latent columns) are verified in another database, and comparisons run over
+such texts, too."""
 
 import io
 import json
