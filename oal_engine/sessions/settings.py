@@ -284,36 +284,23 @@ class Options:
 
 
 def create(
-    store: Store,
-    dataset: int | str,
-    algorithm: str | None = None,
-    *,
-    learner: str | None = None,
-    rule: str | None = None,
-    parameters: Values = (),
-    cap: bool = True,
-    **options: Any,
-) -> int:
+    store: Store, dataset: int | str, algorithm: str | None = None, *, learner: str | None = None,
+    rule: str | None = None, parameters: Values = (), cap: bool = True, **options: Any,
+) -> int:  # fmt: skip
     """Check and store the settings of a new session. Return its id. options: as in `Options`.
 
     cap: whether to lower a budget that is above both the number of items and `horizon`.
     """
     own = Options(**options)
     chosen = strategy(algorithm, learner, rule, parameters, len(own.questions or ()) > 1)
-    data = store.dataset(dataset)
-    audited = None
+    _check(chosen, own)
+    data, audited = store.dataset(dataset), None
     if own.column:
         audited = _audited(Dataset(store, data["id"]), own)
         own = replace(own, questions=(COLUMN, BOTH))
-    elif own.cut is not None or own.others:
-        raise SessionError("cut and others of a session are for a column that it audits. Got none.")
-    if own.answer_each and (own.column or not own.questions):
-        raise SessionError("answer_each is for a session of several questions. This one asks one.")
     questions = _questions(chosen, own)
     names = _names(chosen, own, data)
     chosen.build(data["features"], len(names["classes"]))
-    if own.metric not in ("sum", "cost"):
-        raise SessionError(f"metric must be sum or cost. Got {own.metric}.")
     budget, seed = whole(own.budget, "budget", 1), whole(own.seed, "seed", 0)
     begin_with = first_labels(store, data, names["classes"], own.known_labels, own.positive_class, questions, seed)
     left = data["items"] - sum(each.is_whole for each in begin_with.labels)
@@ -322,11 +309,8 @@ def create(
     spending.plan(
         chosen.rule, budget, horizon, own.audit, own.audit_trains, own.pace, chosen.rule_parameters, own.floor
     )
-    _check_shares(chosen, own)
     rho = chosen.known_rho(own.rho, own.weights, own.metric)
-    seeds, priors = _priors(store, data["id"], own, questions)
-    if seeds and chosen.multiclass:
-        raise SessionError("seed words, items and texts are for a positive and a negative class. Got several classes.")
+    seeds, priors = _priors(store, data["id"], chosen, own, questions)
     values = vars(own) | vars(own.weights) | names | {
         "name": (own.name or "").strip() or data["name"].strip(),
         "dataset": data["id"], "items": data["items"], "horizon": horizon,
@@ -351,7 +335,7 @@ def create(
 
 
 def _priors(
-    store: Store, dataset: int, options: Options, questions: list[dict[str, Any]]
+    store: Store, dataset: int, chosen: Strategy, options: Options, questions: list[dict[str, Any]]
 ) -> tuple[Prior | None, dict[int, dict[int, float]]]:
     """Return the prior of a new session, and the weights of its learners, {index of the question: {column: weight}}.
     Replace the seeds of each of several questions by the source of its prior."""
@@ -359,6 +343,8 @@ def _priors(
     if options.seed_words or options.seed_items or options.seed_texts:
         data = Dataset(store, dataset)
         seeds = prior.make_prior(data, options.seed_words, options.seed_items, texts=options.seed_texts)
+    if seeds and chosen.multiclass:
+        raise SessionError("seed words, items and texts are for a positive and a negative class. Got several classes.")
     priors = {0: seeds.weights} if seeds else {}
     if any(question.keys() & {*SEEDS, "prior"} for question in questions):
         data = Dataset(store, dataset)
@@ -368,8 +354,14 @@ def _priors(
     return seeds, priors
 
 
-def _check_shares(chosen: Strategy, options: Options) -> None:
-    """Raise SessionError if the floor, the overlap, the repeat, the lease or rho is not allowed."""
+def _check(chosen: Strategy, options: Options) -> None:
+    """Raise SessionError if an option is not allowed, whatever the data."""
+    if not options.column and (options.cut is not None or options.others):
+        raise SessionError("cut and others of a session are for a column that it audits. Got none.")
+    if options.answer_each and (options.column or not options.questions):
+        raise SessionError("answer_each is for a session of several questions. This one asks one.")
+    if options.metric not in ("sum", "cost"):
+        raise SessionError(f"metric must be sum or cost. Got {options.metric}.")
     if options.floor and chosen.multiclass:
         raise SessionError("a floor is for a positive and a negative class. Got several classes.")
     for name in ("overlap", "repeat"):
