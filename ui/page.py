@@ -18,7 +18,7 @@ from oal_engine.output.jsonlines import UNWRITABLE
 from oal_engine.places import database_path
 from oal_engine.sessions.log import unseen
 from oal_engine.sessions.settings import SessionError, Settings
-from oal_engine.store import RESTORABLE, Row, StorageError, Store, StoreError
+from oal_engine.store import RESTORABLE, MissingError, Row, StorageError, Store
 
 from . import access
 from .components import text
@@ -245,15 +245,13 @@ class Removed(SessionError):
     """Raised if the session of an open page was removed, or the user lost their role in it."""
 
 
-def checked_role(store: Store, session: int) -> str:
+def checked_role(store: Store, session: int, is_read: bool = False) -> str:
     """Return the role of the user in a session. Raise Removed if the session is gone or the user has no role in it.
-    Every page and every message of a browser is checked here."""
-    try:
-        store.log_version(session)
-    except StorageError:
-        raise
-    except StoreError:
-        raise Removed(REMOVED) from None
+    Every page and every message of a browser is checked here. is_read: whether the caller reads the session anyway, in
+    `removed_in_words`."""
+    if not is_read:
+        with removed_in_words():
+            store.log_version(session)
     if not (own := role(store, session)):
         raise Removed(NO_ROLE)
     return own
@@ -263,6 +261,15 @@ def stored_settings(store: Store, session: int) -> Settings:
     """Read the settings of a session. Raise Removed as in `checked_role`."""
     checked_role(store, session)
     return Settings.read(store, session)
+
+
+@contextmanager
+def removed_in_words() -> Iterator[None]:
+    """Raise Removed if the block finds that a session is gone."""
+    try:
+        yield
+    except MissingError:
+        raise Removed(REMOVED) from None
 
 
 def reason_to_withhold(store: Store, session: int, name: str, role: str | None) -> str:
@@ -280,9 +287,9 @@ def reason_to_withhold(store: Store, session: int, name: str, role: str | None) 
     return f"You may still be asked for a second answer to {items}. The first answers can be read after that."
 
 
-def check_may_answer(store: Store, session: int) -> None:
+def check_may_answer(store: Store, session: int, is_read: bool = False) -> None:
     """Raise SessionError if the user may not answer in a session, or Removed as in `checked_role`."""
-    if checked_role(store, session) == "reader":
+    if checked_role(store, session, is_read) == "reader":
         raise SessionError(ONLY_READS)
 
 

@@ -3,8 +3,9 @@
 import re
 
 from ..datasets.prior import Prior
+from .labels import SKIP, KnownLabel, KnownLabels, SessionError
 from .session import Session
-from .settings import SKIP, KnownLabel, KnownLabels, SessionError, create, stored_options
+from .settings import create, stored_options
 
 NUMBERED = re.compile(r"(.+), pass (\d+)")
 

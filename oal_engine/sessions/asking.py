@@ -1,334 +1,43 @@
 """The questions and answers of an open session. A question is stored before it is shown, and leased to one person; a
-label is stored before it is learned.
-
-The state is never stored, but computed from the log. The same data, settings and labels give the same state bit for
-bit, and a digest stored every DIGEST_EVERY answers proves it. The next question after each possible answer is computed
-and stored ahead, so that a page can show it the moment a key is pressed. Items appended to the data set later come
-after the items that the session began with.
+label is stored before it is learned. A digest of the state, stored every DIGEST_EVERY answers, proves each bit of it.
 """
 
-import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from datetime import timedelta
 from math import inf
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy as np
-
-from ..kernel.draws import draw
 from ..store import Row, Store, now
-from .decisions import Decisions
-from .fold import Run
-from .leases import Held, Leases
-from .log import (
-    ANSWERS,
-    Answered,
-    Asked,
-    Entry,
-    Event,
-    Grown,
-    LabelsKnown,
-    Log,
-    StoredQuestion,
-    asks,
-    read_entry,
-    unseen,
-)
-from .settings import FILE, SKIP, KnownLabel, SessionError, Settings, known_labels_of, labels_of_questions, summary
-from .state import Place, State
+from .labels import SKIP, SessionError, summary
+from .log import ANSWERS, Answered, Asked, StoredQuestion, asks, read_entry, unseen
+from .open_run import OpenRun
+from .state import Place
 
 DIGEST_EVERY = 50  # answers between two stored digests
-OVERLAP, REPEAT = 0x2C1B3C6D, 0x297A2D39  # xor-ed with the seed: independent draws for second and repeated answers
 JOIN_WAIT_SECONDS = 5.0  # by then a page that got prepared questions has asked again
 JOINING_SECONDS = 60.0  # a person who waits to join and has not asked for this long has left
 REPEAT_AFTER = 20  # answers that a person gives before a question is repeated to them
-BRANCH_LIMIT = 96 * 2**20  # bytes for the states after all possible answers; if they need more, none is prepared
 
 
-class Asking(Run):
-    """The questions and answers of an open session: its state, rebuilt from the log, and who has which question. All
-    other kinds of change are added by `Session`.
+class Held(NamedTuple):
+    """The leases as one annotator sees them: ids of the questions that they have, oldest lease first, and of the
+    questions that others have."""
 
-    version: number of changes to the log; every answer, undo, correction and mark counts as one.
-    """
+    own: list[int]
+    others: set[int]
+
+
+class Asking(OpenRun):
+    """The questions and answers of an open session, and who has which question. All other kinds of change are added by
+    `Session`."""
 
     def __init__(self, store: Store, session: int):
-        super().__init__(store, Settings.read(store, session))
-        self.id = session
-        self._lock = threading.RLock()
-        self._leases = Leases(store, session, self.settings.lease)
-        # {possible answer to the current question: (the state after it, computed ahead, and the id of its question)}
-        self._branches: dict[int, tuple[State, int | None]] = {}
+        super().__init__(store, session)
         self._branches_served_at = self._last_join_request = -inf  # monotonic times
         self._join_count, self._branches_annotator = 0, ""
         self._last_opinion: dict[str, int] = {}  # {annotator: question of their last answer, if second or repeated}
-        self.version = 0
-        self._begins_with_file, self._last_later_label = store.begins_with(session, FILE), 0
-        self._rebuild()
-        self._take_later_labels()
-
-    def _rebuild(self) -> None:
-        """Fold the log again from the first round.
-
-        If the prepared questions are stored already, nothing is written, so that a session can be opened while others
-        write. In a read-only store, no new questions are prepared.
-        """
-        if self._begins_with_file and not self.store.read_only:
-            self._store_labels_of_new_items()
-        with self.store.snapshot():
-            waiting, ahead = self._fold_log(), self._ahead()
-            stored = self.store.prepared(self.id, waiting) if waiting else {}
-        if (
-            self._recorded == self.rounds  # else the growth of the stream must be logged
-            and bool(waiting) == self.state.waits
-            and all(
-                not state.waits or self.facts(state.outstanding[state.number]).items() <= stored.get(label, {}).items()
-                for label, state in ahead.items()
-            )
-        ):
-            self._branches = {
-                label: (state, stored[label]["id"] if state.waits else None) for label, state in ahead.items()
-            }
-            self._wait_for(waiting)
-            return
-        if self.store.read_only:
-            self._branches = {}
-            self._wait_for(waiting or 0)
-            return
-        with self.store.transaction():
-            if self.store.log_version(self.id) != self.version:  # somebody wrote meanwhile
-                waiting, ahead = self._fold_log(), self._ahead()
-            if self._recorded < self.rounds:
-                self._record_growth()
-            self._settle(waiting, ahead)
-
-    def _fold_log(self) -> int | None:
-        """Fold the log into the state, checking every question and digest. Return the id of the waiting question, or
-        None."""
-        with self.store.snapshot():
-            log = Log.read(self.store, self.id)
-            grown = self.grown
-            if grown:
-                self.dataset.refresh()
-            if self.several:  # somebody may have added a question
-                self.settings = Settings.read(self.store, self.id)
-                self.several, self.priors = len(self.settings.question_names), self.store.prior_weights(self.id)
-            if grown or self.several:
-                self._take()
-        self._decisions = Decisions.empty(*[self.several] * bool(self.several), self.rounds)
-        self._entries: list[Entry] = []  # cache of `log`: the answered entries that it has read
-        self._undo_point: tuple[State, Decisions] | None = None  # before the last answer, if undo can restore it
-        for state in self.follow(log):
-            self.state = state
-            self._record_decisions()
-        self.version = log.version
-        self._changes, self._shared, self._recorded = log.changes, log.shared, log.rounds
-        self._asked = [entry.id for entry in log.entries]
-        self._ids = [self._asked[number - 1] for number in log.order]
-        self._by = {entry.id: entry.annotator or "" for entry in log.entries}
-        return self._asked[-1] if self.state.waits and len(self._asked) == self.state.number else None
-
-    def _record_decisions(self) -> None:
-        """Record the decisions of the rounds up to the waiting question, before the learner changes."""
-        self._decisions = self.decide(self._decisions, self.state)
-
-    def _ahead(self) -> dict[int, State]:
-        """Compute the state after each possible answer to the waiting question, {label: state}. Return {} if the states
-        would take too much memory, if other questions wait too, or if the session asks several questions, which has too
-        many possible answers."""
-        size = sum(array.nbytes for array in self.state.arrays()) * (1 + len(self.names))
-        if [*self.state.outstanding] != [self.state.number] or size > BRANCH_LIMIT or self.several:
-            return {}
-        return {label: self.apply(self.state.copy(), Answered(label)) for label in (*self.names, SKIP)}
-
-    def _settle(self, question: int | None = None, ahead: dict[int, State] | None = None) -> None:
-        """Make the waiting question the current one, and store the question that follows each possible answer.
-        question: id of the waiting question, if it is stored already. ahead: the states after these answers (None:
-        compute them)."""
-        label = next((lesson.label for lesson in reversed(self.state.lessons) if lesson.number), SKIP)
-        parent = self._ids[-1] if self._ids else 0
-        with self.store.transaction():
-            if waits := self.state.waits:
-                # If there are several questions, answers with the same summary label may lead to different items.
-                question = question or self._put(self.state, None if self._shared or self.several else parent, label)
-                self._asked = [*self._asked[: self.state.number - 1], question]
-            else:
-                question, self._asked = None, self._asked[: self.state.number]
-            self.store.number_question(self.id, question, self.state.number + (not waits))
-            self._branches = {
-                label: (state, self._put(state, question, label) if state.waits else None)
-                for label, state in (self._ahead() if ahead is None else ahead).items()
-            }
-        self._wait_for(question)
-
-    def _wait_for(self, question: int | None) -> None:
-        """Make a stored question the current one, by its id. If the state waits for no answer, there is no current
-        question."""
-        self._current = self._waiting(self.state, question) if self.state.waits else None
-
-    def _put(self, state: State, parent: int | None, branch: int) -> int:
-        """Store the question of a state and return its id. It follows the answer `branch` to the question `parent`
-        (None: it follows no single question)."""
-        place = {"session": self.id, "parent": parent, "branch": branch, "asked_at": now()}
-        for coin, seed in (("overlap", OVERLAP), ("repeat", REPEAT)):
-            if share := getattr(self.settings, coin):
-                place[coin] = int(draw(self.settings.seed ^ seed, state.question.t) < share)
-        return self.store.put_question(place | self.facts(state.outstanding[state.number]))
-
-    def _waiting(self, state: State, id: int | None, number: int | None = None) -> StoredQuestion | None:
-        """Return a waiting question of a state. id: id under which the question is stored (None: return None). number:
-        number of the question in the session (None: the question asked last)."""
-        if id is None:
-            return None
-        number = number or state.number
-        facts = self.facts(state.outstanding[number])
-        del facts["draw"]
-        return StoredQuestion(id=id, number=number, old=self.store.old_label(self.id, id), **facts)
-
-    def _record_growth(self) -> None:
-        """Store the current length of the stream in the log."""
-        self.store.put_event(self.id, "grown", data={"rounds": self.rounds})
-        self._recorded, self.version = self.rounds, self.store.count_change(self.id)
-
-    # Called by pages
-
-    def refresh(self) -> None:
-        """Rebuild if another process has changed the log. Continue the stream if the data set has grown."""
-        with self._all_or_nothing():
-            grown = self.grown
-            if self.store.log_version(self.id) != self.version or (grown and self._begins_with_file):
-                self._rebuild()
-            elif grown:
-                with self.store.transaction():
-                    self._take_new_items()
-            self._take_later_labels()
-
-    @contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
-        """Lock the session while it changes, and roll it back after an error."""
-        with self._lock:
-            before = dict(vars(self))
-            try:
-                yield
-            except BaseException:
-                vars(self).update(before)
-                raise
-
-    @property
-    def grown(self) -> bool:
-        """Whether the data set has items that are not in the stream yet."""
-        return not self.settings.audited and self.store.length(self.dataset.id) > self.rounds
-
-    def _take_new_items(self) -> None:
-        """Append the new items to the stream, in the current state and in the prepared states. A state that had reached
-        the end of the stream continues to its next question."""
-        end, self._undo_point = self.rounds, None
-        self.dataset.refresh()
-        self._take()
-        self._decisions = self._decisions.longer(self.rounds)
-        if self.store.log_version(self.id) != self.version:
-            self._rebuild()
-            return
-        states = (self.state, *(state for state, _ in self._branches.values()))
-        self.state = self._grow(self.state)
-        self._record_growth()
-        if any(state.question.t == end for state in states):
-            self._record_decisions()
-            self._settle(self._current.id if self._current else None)
-        else:
-            self._branches = {label: (self._grow(state), id) for label, (state, id) in self._branches.items()}
-
-    def _store_labels_of_new_items(self) -> None:
-        """Store the labels of newly appended items as known labels, before the stream grows to include these items."""
-        if self.store.length(self.dataset.id) <= self._stored_rounds():
-            return
-        with self.store.transaction():
-            rounds = self._stored_rounds()  # another process may have stored the growth meanwhile
-            self.dataset.refresh()
-            questions = self.settings.questions
-            y = labels_of_questions(self.dataset, questions) if questions else self._session_labels(self.dataset.y)
-            used = {row["item"] for row in self.store.events(self.id, "known")}
-            items = [item for item in range(rounds, y.shape[-1]) if y[..., item].any() and item not in used]
-            if items:
-                last = self.store.answers(self.id, self.store.question_count(self.id) - 2)
-                self.store.part_prepared(self.id, *(row["id"] for row in last))
-                self.store.put_known(self.id, known_labels_of(y, items), FILE)
-                self.store.count_change(self.id)
-
-    def _stored_rounds(self) -> int:
-        """Return the length of the stream that is recorded in the log, 0 if none is recorded."""
-        grown = self.store.events(self.id, "grown")
-        return int(grown[-1]["data"].get("rounds", 0)) if grown else 0
-
-    def _take_later_labels(self) -> None:
-        """Learn labels that were added to the data set later than their items, if the session began with the labels of
-        the file. Items that were asked about, marked or known before are skipped."""
-        if not self._begins_with_file or self.store.read_only or self.several:
-            return
-        if (last := self.store.last_later_label(self.dataset.id)) <= self._last_later_label:
-            return
-        later = self.store.later_labels(self.dataset.id, self._last_later_label)
-        y = self._session_labels(np.array([row["y"] for row in later], np.int8)).tolist()
-        with self.store.transaction():
-            if self.store.log_version(self.id) != self.version:  # somebody wrote meanwhile
-                self._rebuild()
-            used = {row["item"] for row in self.store.events(self.id, "known")}
-            labels = {row["item"]: label for row, label in zip(later, y) if label and row["item"] not in used}
-            used = self.used(self.state)
-            own = [
-                KnownLabel(item, label) for item, label in labels.items() if item not in used and item < self.order.size
-            ]
-            if own:
-                self._learn_known(own, FILE)
-                self.version = self.store.count_change(self.id)
-        self._last_later_label = last
-
-    def _learn_known(
-        self, labels: Sequence[KnownLabel], origin: str, event: str | None = None, annotator: str = ""
-    ) -> None:
-        """Store labels that are known from elsewhere, and learn them."""
-        self.store.put_known(self.id, labels, origin, event, annotator)
-        self._change(LabelsKnown((*labels,)))
-
-    def _grow(self, state: State) -> State:
-        """Return the state with its stream extended to the current length, leaving `state` unchanged."""
-        own = state.copy() if state.question.t == state.rounds else replace(state)
-        return self.apply(own, Grown(self.rounds))
-
-    @property
-    def place(self) -> Place:
-        """The current place: the waiting question (None at the end), the progress, the weights and the counts."""
-        with self._lock:
-            return self.place_of(self.state, self._current)
-
-    @property
-    def current(self) -> StoredQuestion | None:
-        """The waiting question, or None at the end."""
-        with self._lock:
-            return self._current
-
-    def place_at(self, question: StoredQuestion | None) -> Place:
-        """Return the current place for a person who has this question (None: they have none)."""
-        with self._lock:
-            return self.place_of(self.state, question)
-
-    def places_after(self, question: StoredQuestion, following: StoredQuestion) -> dict[int, Place]:
-        """Return the place after each possible answer to `question`, {label: place}, for a person whose next question,
-        `following`, was asked already and does not depend on the answer."""
-        place, places = self.place_at(following), {}
-        if question.number not in self.state.outstanding:  # it has a label already
-            return dict.fromkeys((*self.names, SKIP), place)
-        for label in (*self.names, SKIP):
-            done, answers = place.progress, dict(place.progress.answers)
-            if label == SKIP:
-                done = replace(done, skipped=done.skipped + 1)
-            else:
-                answers[label] += 1
-                done = replace(done, labels=done.labels + 1, answers=answers)
-            places[label] = replace(place, progress=done)
-        return places
 
     @property
     def branches(self) -> dict[int, Place]:
@@ -343,11 +52,6 @@ class Asking(Run):
                 for label, (state, following) in self._branches.items()
             }
 
-    @property
-    def previous(self) -> int | None:
-        """The id of the last answered question, which undo takes back, or None."""
-        return self._ids[-1] if self._ids else None
-
     def previous_of(self, annotator: str) -> int | None:
         """Return the id of the question whose answer undo takes back for an annotator, or None."""
         own = (id for id in reversed(self._ids) if self._by[id] == annotator)
@@ -360,13 +64,21 @@ class Asking(Run):
         """Apply an event atomically, in the object and in the database: all of its changes or none. Yield the stored
         event of this id, or None if the event is new; a repeated one must change nothing."""
         with self._lock:
-            self.refresh()  # in a transaction of its own: prepared questions stay even if the event fails
-            with self._all_or_nothing(), self.store.transaction():
+            try:
+                for is_last_try in (False, True):
+                    with self._all_or_nothing(), self.store.transaction():
+                        status = self.store.status(self.id, event)
+                        if is_last_try or status.version == self.version:
+                            self._catch_up(status)
+                            stored = self.store.event(event) if status.has_event else None
+                            yield stored
+                            if not stored:
+                                self.version = self.store.count_change(self.id)
+                            return
+                    self.refresh()  # outside the transaction: others may write while a long log is folded again
+            except SessionError:  # it may be refused because of what others did, which the page then shows
                 self.refresh()
-                stored = self.store.event(event)
-                yield stored
-                if not stored:
-                    self.version = self.store.count_change(self.id)
+                raise
 
     def _check_repeated(self, stored: Row, kinds: Collection[str], content: Mapping[Any, Any]) -> None:
         """Raise SessionError unless an event that was sent again is the one that is stored under its id.
@@ -424,7 +136,9 @@ class Asking(Run):
         Otherwise it is stored as a late answer.
         """
         with self._event(event) as stored:
-            page_question, question = question, self._asked_instead(question)
+            page_question = question
+            if not self._number_of(question):  # it was only prepared: another one may have been asked about its item
+                question = self.store.asked_of_item(self.id, question) or question
             label, labels = self._checked(answer, question)
             if stored:
                 return self._check_repeated(stored, ANSWERS, self._content(question, label, labels))
@@ -436,8 +150,7 @@ class Asking(Run):
             event_number = self.store.put_event(
                 self.id, "answered", event, annotator, question=question, label=label, seconds=seconds, data=data
             )
-            self.store.withdraw(self.id, question, annotator)  # their opinion on a label that was taken back since
-            self.store.end_lease(self.id, question)
+            self._withdraw(question, annotator)  # their opinion on a label that was taken back since
             self._last_opinion = {who: id for who, id in self._last_opinion.items() if who != annotator}
             last = number == self.state.number
             prepared = self._branches.get(label) if last else None
@@ -450,9 +163,11 @@ class Asking(Run):
             self._record_decisions()
             self._settle(following)
             if self._current and len(self.state.outstanding) == 1 and self.allowed(annotator) > 0:
-                self.store.lease(self.id, self._current.id, annotator)
-            elif self._shared:
-                self.store.renew_leases(self.id, annotator)
+                self.store.lease(self.id, self._current.id, annotator, question)
+            else:
+                self.store.end_lease(self.id, question)
+                if self._shared:
+                    self.store.renew_leases(self.id, annotator)
             if len(self._ids) % DIGEST_EVERY == 0:
                 self.store.put_digest(self.id, event_number, self.state.digest())
             if self._shared:  # in the same transaction, as each transaction waits for the disk
@@ -472,7 +187,7 @@ class Asking(Run):
         place.
         """
         standing = self.store.standing_label(self.id, question)
-        was_asked_for = question in self._leases.of(annotator).own
+        was_asked_for = question in self._leases_of(annotator).own
         own = standing and question == page_question and standing["annotator"] == annotator
         if not was_asked_for and (own or not self.store.leased(self.id, page_question, annotator)):
             if not standing:
@@ -483,14 +198,18 @@ class Asking(Run):
         self.store.put_event(
             self.id, kind, event, annotator, question=question, label=label, seconds=seconds, data=data
         )
+        self._opinions = self._opinions | {(question, annotator)}
         if was_asked_for:
             self.store.end_lease(self.id, question)
             self._last_opinion = self._last_opinion | {annotator: question}
 
-    def _asked_instead(self, question: int) -> int:
-        """Return the question that was actually asked about the same item if `question` was only prepared, else
-        `question` itself."""
-        return question if self._number_of(question) else self.store.asked_of_item(self.id, question) or question
+    def _withdraw(self, question: int, annotator: str, event: str | None = None) -> bool:
+        """Withdraw an annotator's opinion on a question (a second, repeated or late answer). Return whether there was
+        one."""
+        if exists := (question, annotator) in self._opinions:
+            self.store.put_event(self.id, "withdrawn", event, annotator, question=question)
+            self._opinions = self._opinions - {(question, annotator)}
+        return exists
 
     @staticmethod
     def _data(labels: Sequence[int], highlighted: bool | None) -> Row:
@@ -507,7 +226,7 @@ class Asking(Run):
         question is leased before it is shown: nobody else gets it until the lease has expired."""
         with self._lock:
             self.refresh()
-            held = self._leases.of(annotator)
+            held = self._leases_of(annotator)
             if self._lacks(annotator, held) and not self.store.read_only:
                 with self._all_or_nothing(), self.store.transaction():
                     self.refresh()
@@ -519,7 +238,7 @@ class Asking(Run):
 
     def _lease_more(self, annotator: str) -> Held:
         """Lease questions to an annotator until they have as many as they should. Return their leases."""
-        held = self._leases.of(annotator)
+        held = self._leases_of(annotator)
         while self._lacks(annotator, held) and (question := self._next_for(annotator, held)):
             self.store.lease(self.id, question, annotator)
             held.own.append(question)
@@ -538,8 +257,8 @@ class Asking(Run):
         quota."""
         if not self.settings.quota:
             return inf
-        further = [row for row in self.store.opinions(self.id) if row["annotator"] == annotator]
-        return self.settings.quota - len(further) - sum(self._by[id] == annotator for id in self._ids)
+        further = sum(who == annotator for _, who in self._opinions)
+        return self.settings.quota - further - sum(self._by[id] == annotator for id in self._ids)
 
     def _repeats(self, annotator: str) -> list[int]:
         """Return the questions to repeat to an annotator, who answered them REPEAT_AFTER or more answers ago."""
@@ -563,12 +282,25 @@ class Asking(Run):
     @property
     def active_annotators(self) -> set[str]:
         """The annotators who have a question now."""
-        return self._leases.annotators()
+        return {row["annotator"] for row in self._live(self.store.leases(self.id))}
+
+    def _leases_of(self, annotator: str) -> Held:
+        """Return the leases as an annotator sees them."""
+        rows = self.store.leases(self.id)
+        others = {row["question"] for row in self._live(rows) if row["annotator"] != annotator}
+        return Held([row["question"] for row in rows if row["annotator"] == annotator], others)
+
+    def _live(self, leases: list[Row]) -> list[Row]:
+        """Return the leases that have not expired. If the clock was set back, a lease may begin in the future: it
+        counts as expired if it begins later than a new lease would end."""
+        lease = timedelta(seconds=self.settings.lease)
+        first, last = now(lease), now(-lease)
+        return [row for row in leases if first <= row["leased_at"] <= last]
 
     def has_for(self, annotator: str) -> bool:
         """Tell whether an annotator has a question or could get one now."""
         with self._lock:
-            held = self._leases.of(annotator)
+            held = self._leases_of(annotator)
             if held.own:
                 return True
             return self.allowed(annotator) > 0 and (bool(self._free(annotator, held)) or self.state.asks_on)
@@ -633,11 +365,3 @@ class Asking(Run):
         """Return the number in the session of the question with this id; 0 if it was not asked."""
         waiting = {self._asked[number - 1]: number for number in self.state.outstanding}
         return waiting.get(question, 0) or (1 + self._asked.index(question) if question in self._asked else 0)
-
-    def _change(self, event: Event) -> None:
-        """Apply a stored event to the state. A waiting question stays the current one."""
-        self.store.part_prepared(self.id, self.previous, self._current.id if self._current else None)
-        self._changes, self._entries, self._undo_point = self._changes + 1, [], None
-        self.state = self.apply(self.state.copy(), event)
-        self._record_decisions()
-        self._settle(self._current.id if self._current else None)

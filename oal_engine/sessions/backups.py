@@ -29,7 +29,7 @@ from ..output import tables
 from ..store import Row, Store, StoreError
 from ..store.database import BACKUP, check_foreign, number_of
 from . import look_back
-from .remarks import unreadable
+from .log import unreadable
 
 DATABASE, ROWS = "studio.db", "studio.rows"
 SUMS = "SHA256SUMS"  # the member with the SHA-256 of the others, in the format of sha256sum

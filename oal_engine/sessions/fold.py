@@ -6,38 +6,30 @@ the data and the events, and on nothing else: the same input gives the same bits
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from functools import partial
-from itertools import chain
-from math import isclose
-from operator import attrgetter, itemgetter
 from time import perf_counter
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .. import __version__
 from ..datasets import Dataset
 from ..datasets.given import SCALE, TRUST, WithColumn
 from ..kernel import jit, metrics, rows, spending, stream
 from ..kernel.learners import Learner, count_index, weights
 from ..kernel.questions import CLOSED, Rare, next_reading, note, shared
 from ..store import Row, Store
-from .decisions import Decisions
+from .labels import SKIP, KnownLabel, labels_of_questions, session_labels
 from .log import (
     Answered,
     Asked,
     Changed,
-    Corrected,
-    Entry,
     Event,
     Grown,
     LabelsAdded,
     LabelsKnown,
     Lesson,
-    Log,
     QuestionClosed,
     QuestionOpened,
     StoredQuestion,
@@ -45,34 +37,11 @@ from .log import (
     add_known,
     asks,
 )
-from .settings import SKIP, KnownLabel, SessionError, Settings, labels_of_questions, session_labels
-from .state import ALL_ROUNDS, Outstanding, Place, Progress, State, Stream, copied
+from .settings import Settings
+from .state import ALL_ROUNDS, Decisions, MaskedStream, Outstanding, Place, Progress, State, copied
 
 FACTS = ("round", "item", "margin", "probability", "draw", "audit", "predicted")
-FACTS_OF_ROW, FACTS_OF_ENTRY = itemgetter(*FACTS), attrgetter(*FACTS)
-NEAR = partial(isclose, rel_tol=1e-6, abs_tol=1e-9)  # tolerance for logs of another version of the engine
-SAFE = "its labels are safe and can be exported."
 POINTS = 200  # points of a curve over the first items, and over each doubling; every question is a point, too
-
-
-class LogMismatch(SessionError):
-    """A log that cannot be reproduced.
-
-    checked: numbers of answers, questions and digests that were reproduced before the difference. entry: the entry that
-    differs. waiting: facts of the question that is asked instead (None: no question is asked, or the state differs).
-    """
-
-    def __init__(self, sentence: str, checked: tuple[int, int, int], entry: Entry, waiting: Row | None):
-        super().__init__(sentence)
-        (self.answers, self.questions, self.digests), self.entry, self.waiting = checked, entry, waiting
-
-
-def _dataset(store: Store, settings: Settings) -> Dataset:
-    """Open the data set of a session. If the session audits a column, the rows include it."""
-    if not settings.audited:
-        return Dataset(store, settings.dataset)
-    column, cut = settings.audited["column"], settings.audited["cut"]
-    return WithColumn(store, settings.dataset, column, cut, settings.items, settings.positive_name)
 
 
 def padded(labels: Sequence[int], size: int) -> tuple[int, ...]:
@@ -89,7 +58,10 @@ class Run:
 
     def __init__(self, store: Store, settings: Settings, rounds: int | None = None):
         self.store, self.settings = store, settings
-        self.dataset = _dataset(store, settings)
+        self.dataset = Dataset(store, settings.dataset)
+        if audited := settings.audited:
+            column, cut = audited["column"], audited["cut"]
+            self.dataset = WithColumn(store, settings.dataset, column, cut, settings.items, settings.positive_name)
         self.strategy, self.weights, self.names = settings.strategy, settings.weights, settings.names
         self.several = len(settings.question_names)  # questions about an item, even closed; 0: a single one
         self.multiclass = self.strategy.multiclass  # an answer is one of K classes, not positive or negative
@@ -112,7 +84,7 @@ class Run:
         self.labelled = bool(self.y.all())  # whether metrics are exact
         later = np.arange(self.order.size, y.size)
         self.order = stream.checked_order(np.concatenate((self.order, later)), self.dataset.rows)
-        self._stream = Stream((), self.y, np.zeros(y.size, bool))
+        self._stream = MaskedStream((), self.y, np.zeros(y.size, bool))
         self.rounds = y.size if rounds is None else rounds
 
     def _session_labels(self, y: np.ndarray) -> np.ndarray:
@@ -136,7 +108,7 @@ class Run:
         columns = self.dataset.shown_columns if chosen is None else chosen
         return [name for name in columns if name not in self.settings.audited_columns]
 
-    def stream_of(self, state: State) -> Stream:
+    def stream_of(self, state: State) -> MaskedStream:
         """Return the stream for a state. A label is masked if it is known from elsewhere, or if its question is not
         asked in the round of the item."""
         own = self._stream
@@ -148,7 +120,7 @@ class Run:
             for part, (first, stop) in zip(y, state.spans):
                 part[self.order[:first]] = part[self.order[stop:]] = stream.KNOWN_LABEL
             y = rows.read_only(y[: len(state.spans) or None], np.int8)
-            self._stream = own = Stream(state.known_parts, y, is_known[self.order], state.spans)
+            self._stream = own = MaskedStream(state.known_parts, y, is_known[self.order], state.spans)
         return own
 
     def known_from(self, state: State, t: int) -> int:
@@ -188,7 +160,8 @@ class Run:
         """Return the state before any event, with a stream of no rounds. questions: number of questions about each
         item, 0 if the session asks a single question (None: as many as the session begins with)."""
         settings, plan, no_question = self.settings, self.settings.plan(), stream.Question(0, *stream.NOTHING)
-        several = self.settings.first_questions if questions is None else questions
+        first = sum(not question.get("added") for question in settings.questions or ())
+        several = first if questions is None else questions
         parts, counts = tuple(self._part(k) for k in range(several or 1)), self._no_counts()
         return State(
             parts, (ALL_ROUNDS,) * several, np.array([counts] * several) if several else counts, no_question, 0,
@@ -411,58 +384,6 @@ class Run:
                     copied(state.plan) if state.plan else True, self._no_counts(), np.zeros((1, 4)),
                 )  # fmt: skip
 
-    def follow(self, log: Log) -> Iterator[State]:
-        """Fold a log, checking every question and digest. Yield the state at the start and after every event; it is
-        changed in place. Raise LogMismatch at the first difference.
-
-        A log of another engine version only has to be reproduced up to rounding, as that version may have summed in
-        another order; its digests are not checked.
-        """
-        state, answers, questions, digests = self.start(), 0, 0, 0
-        yield state
-        for number, event in log.grown(self.rounds):
-            if not self._possible(state, event):
-                self._differs((answers, questions, digests), self._missing(state, event, log))
-            state, answers = self.apply(state, event), answers + isinstance(event, Answered)
-            if self.settings.exact and number in log.digests:
-                self._check_digest(state, log, number, (answers, questions, digests))
-                digests += 1
-            if questions < state.number <= len(log.entries):
-                self._check_question(state, log, (answers, questions, digests))
-            questions = state.number
-            yield state
-        if state.number < len(log.entries):
-            self._differs((answers, questions, digests), log.entries[state.number])
-
-    def _possible(self, state: State, event: Event) -> bool:
-        """Tell whether an event is valid in a state."""
-        match event:
-            case Answered(_, number, labels):
-                waiting = state.outstanding.get(number or state.number)
-                return waiting is not None and len(labels) == len(waiting.parts) and not any(
-                    label for k, label in enumerate(labels) if not asks(waiting.parts, k)
-                )  # fmt: skip
-            case Changed(changes):
-                sizes = {lesson.number: len(lesson.labels) for lesson in state.lessons} if self.several else {}
-                corrections = (change for change in changes if isinstance(change, Corrected))
-                return all(len(change.labels) == sizes.get(change.number, 0) for change in corrections)
-            case QuestionOpened(part):
-                return part == len(state.spans) < self.several and self.settings.parents[part] in (None, *state.open)
-            case QuestionClosed(part):
-                needed = {self.settings.parents[k] for k in state.open}
-                return part in state.open and part not in needed and len(state.open) > 1
-            case Asked():
-                return state.asks_on
-            case LabelsKnown(labels):
-                allowed, many = {*self.names, SKIP}, len(state.spans)
-                used = [self.used(state, k) for k in range(many or 1)]
-                return all(
-                    0 <= item < self.order.size and label in allowed and len(own) == many
-                    and not any(each != SKIP and item in used[k] for k, each in enumerate(own or (label,)))
-                    for item, label, own in labels
-                )  # fmt: skip
-        return True
-
     def used(self, state: State, k: int = 0) -> set[int]:
         """Return the items that cannot get a known label because they were asked about or marked. k: index of the
         question that the label answers. Answers given before this question was added do not count."""
@@ -470,41 +391,6 @@ class Run:
         waiting = [each for each in state.outstanding.values() if not each.parts or asks(each.parts, k)]
         others = state.known_parts[k].tolist() if k < len(state.known_parts) else ()
         return ({each.item for each in taught} - {*others}) | {int(self.order[each.question.t]) for each in waiting}
-
-    def _missing(self, state: State, event: Event, log: Log) -> Entry:
-        """Return the log entry of the question that an event refers to but that the state never asked."""
-        if not log.entries:
-            raise SessionError(f"the log of the session {self.settings.name} names an item or a class that it lacks.")
-        number = event.number or 0 if isinstance(event, Answered) else 0
-        number = number if number > 0 else state.number + 1
-        return log.entries[min(number, len(log.entries)) - 1]
-
-    def _check_digest(self, state: State, log: Log, number: int, checked: tuple[int, int, int]) -> None:
-        """Raise LogMismatch if the digest of a state after event `number` is not the digest in the log."""
-        if state.digest() != log.digests[number]:
-            answers = checked[0]
-            raise LogMismatch(
-                f"the state of the session {self.settings.name} after {answers} answers is not the one recorded by "
-                f"engine {self.settings.engine}; {SAFE}",
-                checked, log.entries[log.order[answers - 1] - 1], None,
-            )  # fmt: skip
-
-    def _check_question(self, state: State, log: Log, checked: tuple[int, int, int]) -> None:
-        """Raise LogMismatch if the question asked last differs from the log."""
-        entry, waiting = log.entries[state.number - 1], self.facts(state.outstanding[state.number])
-        asked = [*FACTS_OF_ROW(waiting), *chain(*waiting.get("parts", ()))]
-        stored = [*FACTS_OF_ENTRY(entry), *chain(*(entry.parts or ()))]
-        same = asked == stored if self.settings.exact else all(map(NEAR, asked, stored))
-        if not same or len(asked) != len(stored):
-            self._differs(checked, entry, waiting)
-
-    def _differs(self, checked: tuple[int, int, int], entry: Entry, waiting: Row | None = None) -> NoReturn:
-        raise LogMismatch(
-            f"question {entry.number} of the session {self.settings.name} cannot be reproduced from its log: it was "
-            f"asked in round {entry.round + 1}. The session was made with engine {self.settings.engine}, this is "
-            f"{__version__}; {SAFE}",
-            checked, entry, waiting,
-        )  # fmt: skip
 
     def facts(self, asked: Outstanding) -> Row:
         """Return the facts about a question that are stored: {name: value} for the names in FACTS, with `parts` if the

@@ -44,12 +44,12 @@ class Items:
         show: "item" is the item alone; "marks" adds marks, all alike, to the terms that weigh most; "everything", for
         an answered item, adds the share of each term in the margin, and why the item was asked about.
         """
-        item = self._item(asked.item)
+        item = self.load([asked])[asked.item]
         share = {} if show == "item" else self._shares(asked, place, show == "everything")
         weigh: Weigh = _marks if show == "marks" else list
         text = item["text"]
         parts = [] if text is None else self._parts(item, share, weigh)
-        above = above_text(self.run, asked.item, text)
+        above = above_text(self.run, asked.item, text, item["cells"])
         heading = [[above.title, 0]] if above.title else []
         if text and above.begins:
             heading, parts = _between(parts, 0, len(above.title)), _between(parts, above.begins, len(text))
@@ -68,14 +68,23 @@ class Items:
             **({"asks": [k for k in range(len(several)) if asks(several, k)]} if (several := asked.parts) else {}),
         }
 
-    def _item(self, position: int) -> dict[str, Any]:
-        """Return an item with the spans of its terms, from a cache: the same item may follow several answers."""
-        if len(self._items) > CACHED_ITEMS:
-            self._items.clear()
-        if position not in self._items:
-            item, vocabulary = self.run.dataset.item(position), self.run.dataset.vocabulary
-            self._items[position] = item | {"spans": vocabulary.spans(item["text"]) if vocabulary else []}
-        return self._items[position]
+    def load(self, questions: Iterable[StoredQuestion | None]) -> dict[int, dict[str, Any]]:
+        """Return the items of some questions, and others, with their cells and the spans of their terms, {position:
+        item}. They are read at once and cached, as the same item may follow several answers."""
+        dataset, store, items = self.run.dataset, self.run.store, self._items
+        wanted = {asked.item for asked in questions if asked}
+        if new := wanted - items.keys():
+            kept = items if len(items) < CACHED_ITEMS else {position: items[position] for position in wanted - new}
+            cells = store.details(dataset.id, new) if dataset.details else {}
+            own = {
+                position: item | {
+                    "spans": dataset.vocabulary.spans(item["text"]) if dataset.vocabulary else [],
+                    "cells": cells.get(position, []),
+                }
+                for position, item in store.items(dataset.id, new, texts=True).items()
+            }  # fmt: skip
+            self._items = items = kept | own
+        return items
 
     def _seen(self, position: int) -> str:
         """Say in a sentence how often a text occurs in the data, if its near-duplicates were left out; else ""."""
@@ -163,12 +172,13 @@ def _marks(weights: Iterable[float]) -> list[Any]:
     return [True if k in strongest else 0 for k in range(len(sizes))]
 
 
-def above_text(run: Run, position: int, text: str | None) -> details.Heading:
+def above_text(run: Run, position: int, text: str | None, cells: list[str] | None = None) -> details.Heading:
     """Return the lines above the text of an item: its title, which may be the first line of the text, and other columns
-    of its file."""
+    of its file. cells: the cells of these columns (None: read them)."""
     dataset = run.dataset
-    words = run.store.details(dataset.id, [position]).get(position, []) if dataset.details else []
-    above = details.heading(dataset.details, words, run.shown_columns)
+    if cells is None:
+        cells = run.store.details(dataset.id, [position]).get(position, []) if dataset.details else []
+    above = details.heading(dataset.details, cells, run.shown_columns)
     if above.title or not (text and dataset.has_titles):
         return above
     return details.with_title_of(text, above)

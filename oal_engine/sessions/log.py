@@ -5,11 +5,12 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import groupby
 from operator import itemgetter
+from threading import Lock
 from typing import Any, NamedTuple
 
 from ..store import Row, Store
 from ..store.fields import READ, REMARKS, Kinds, event_problem
-from .settings import SKIP, KnownLabel, SessionError
+from .labels import SKIP, KnownLabel, SessionError
 
 # Events
 
@@ -138,6 +139,18 @@ def lasting(rows: Iterable[Row]) -> list[Row]:
 
 def _answers(row: Row, question: int) -> bool:
     return bool(row["kind"] == "answered" and row["question"] == question)
+
+
+def _undone(rows: Iterable[Row]) -> dict[int, int | list[int]]:
+    """Return the latest label of each question that was undone, {question id: label, or labels of several}."""
+    latest: dict[int, int | list[int]] = {}
+    undone: dict[int, int | list[int]] = {}
+    for row in rows:
+        if row["kind"] in ("answered", "corrected"):
+            latest[row["question"]] = row["data"].get("labels") or row["label"]
+        elif row["kind"] == "undone":
+            undone[row["question"]] = latest[row["question"]]
+    return undone
 
 
 def _merged(events: Iterable[tuple[int, Event]]) -> Iterator[tuple[int, Event]]:
@@ -322,7 +335,8 @@ class Log:
     entries: the questions in order. events: (number of the event, event) in order. digests: {number of an event: digest
     of the state after it}. version: number of changes to the log. rounds: length of the stream, as recorded in the log.
     changes: number of corrections, marks, known and added labels, opened and closed questions since the session began.
-    shared: whether somebody was asked a question while others had one.
+    shared: whether somebody was asked a question while others had one. undone: the label of each question whose answer
+    was undone, {question id: the latest such label}; a list if the session asks several questions.
     """
 
     entries: list[Entry]
@@ -332,6 +346,7 @@ class Log:
     rounds: int
     changes: int
     shared: bool
+    undone: dict[int, int | list[int]]
 
     @classmethod
     def read(cls, store: Store, session: int) -> "Log":
@@ -346,7 +361,8 @@ class Log:
         grown = max((row["data"]["rounds"] for row in rows if row["kind"] == "grown"), default=0)
         begun = next((row["number"] for row in rows if row["kind"] == "grown"), 0)
         changes = sum(row["kind"] in CHANGES for row in rows if row["number"] > begun)
-        return cls(entries, events, digests, version, grown, changes, any(row["kind"] == "asked" for row in rows))
+        shared, undone = any(row["kind"] == "asked" for row in rows), _undone(rows)
+        return cls(entries, events, digests, version, grown, changes, shared, undone)
 
     @cached_property
     def order(self) -> list[int]:
@@ -407,3 +423,46 @@ def unseen(store: Store, session: int, annotator: str) -> set[int]:
     leases = store.leases(session) if settings["repeat"] else []
     held = [row["question"] for row in leases if row["annotator"] == annotator]
     return {*second, *(question for question in held if store.answered_by(session, question, annotator))}
+
+
+class Remarks:
+    """The notes and tags of a session, read from its log. Each read takes only the events that are new, because a page
+    reads them after each answer. A dictionary that was returned is never changed."""
+
+    def __init__(self, store: Store, session: int) -> None:
+        self._store, self._session, self._number, self._lock = store, session, 0, Lock()
+        self._texts, self._given = dict[int, str](), dict[tuple[int, str], bool]()
+        self._notes, self._tags = dict[int, str](), dict[int, list[str]]()
+
+    def read(self) -> tuple[dict[int, str], dict[int, list[str]]]:
+        """Return the current note of each item, and the tags of each item in the order in which they were first
+        given."""
+        with self._lock:
+            if events := self._store.events(self._session, *REMARKS, after=self._number):
+                for row in (row for row in events if not event_problem(row, READ)):
+                    item, data = row["item"], row["data"]
+                    if row["kind"] == "noted":
+                        self._texts[item] = data["text"]
+                    else:
+                        self._given[item, data["tag"]] = bool(data["given"])
+                self._number, self._tags = events[-1]["number"], {}
+                self._notes = {item: text for item, text in self._texts.items() if text}
+                for item, tag in (key for key, is_set in self._given.items() if is_set):
+                    self._tags.setdefault(item, []).append(tag)
+            return self._notes, self._tags
+
+    @property
+    def tags_ever(self) -> set[str]:
+        """All tags that the log names."""
+        self.read()
+        return {tag for _, tag in [*self._given]}
+
+
+def unreadable(store: Store, session: int) -> str | None:
+    """Say which notes and tags of a session cannot be read and are left out; None if there are none."""
+    problems = {row["number"]: event_problem(row, READ) for row in store.events(session, *REMARKS)}
+    wrong = [f"event {number:,}: {problem}" for number, problem in problems.items() if problem]
+    if not wrong:
+        return None
+    more = f", and {len(wrong) - 5:,} more" if len(wrong) > 5 else ""
+    return f"Notes and tags that cannot be read are left out ({'; '.join(wrong[:5])}{more})."

@@ -14,13 +14,12 @@ from ..datasets import Dataset
 from ..kernel import metrics, stream
 from ..kernel.learners import weights
 from ..store import Row, Store
-from .decisions import Decisions
-from .fold import LogMismatch, Run
+from .fold import Run
 from .insights import top_terms
-from .log import Answered, Changed, Entry, LabelsKnown, Log, QuestionClosed, QuestionOpened
-from .remarks import unreadable
+from .log import Answered, Changed, Entry, LabelsKnown, Log, QuestionClosed, QuestionOpened, unreadable
+from .reproducing import LogMismatch, Reproduction
 from .settings import Settings
-from .state import ALL_ROUNDS, Place, Progress, State
+from .state import ALL_ROUNDS, Decisions, Place, Progress, State
 
 KEPT_EVERY = 20  # events between two states kept in memory; more if they would exceed KEPT_BYTES
 KEPT_BYTES = 64 * 2**20
@@ -129,8 +128,8 @@ class Version(NamedTuple):
 
 def version(store: Store, session: int) -> Version:
     """Return the current version of a session."""
-    items = store.length(store.session(session)["dataset"])
-    return Version(store.log_version(session), store.question_count(session), items)
+    status = store.status(session)
+    return Version(status.version, store.question_count(session), status.items)
 
 
 class LoggedRun(Run):
@@ -165,7 +164,7 @@ class Trace(LoggedRun):
         self._asked_at: list[int] = []  # number of events before each question, and before the end
         done, end, decisions = -1, 0, Decisions.empty(self.several, self.rounds)
         try:
-            for done, state in enumerate(self.follow(log)):
+            for done, state in enumerate(Reproduction(self, log)):
                 if self.several:
                     decisions = self.decide(decisions, state)
                 size = sum(array.nbytes for array in state.arrays()) + 8 * len(log.entries)

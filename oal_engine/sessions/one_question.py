@@ -18,10 +18,10 @@ from ..kernel.learners import weights
 from ..kernel.questions import inspect_readings
 from ..store import Row
 from .fold import Run
+from .labels import SessionError
 from .look_back import LoggedRun, Trace
 from .session import Session
-from .settings import SessionError
-from .state import ALL_ROUNDS, Place, State, Stream
+from .state import ALL_ROUNDS, MaskedStream, Place, State
 
 
 class OneQuestion(Run):
@@ -50,7 +50,7 @@ class OneQuestion(Run):
         self.decided = margins[k], predicted[k], asked
         self.labelled = k in run.truth
         self.several, self.names, self.y = 0, self.settings.names, run.truth.get(k, run.y[k])
-        self._stream = Stream((), self.y, np.zeros(self.y.size, bool))
+        self._stream = MaskedStream((), self.y, np.zeros(self.y.size, bool))
         self.span = run.state.spans[k]
         self.log = [entry.of_part(k) for entry in run.log if entry.asks(k)]
         self._numbers = {entry.number for entry in self.log}

@@ -17,6 +17,7 @@ from ..store import Row, Store
 from ..store.fields import MOST_LABELS, MOST_TAGS_EVER
 from .asking import Asking
 from .fold import padded
+from .labels import SKIP, KnownLabel, SessionError, checked_questions, seeded, summary, whole
 from .log import (
     ANSWERS,
     Changed,
@@ -26,11 +27,10 @@ from .log import (
     Lesson,
     Log,
     Marked,
+    Remarks,
     StoredQuestion,
     read_entries,
 )
-from .remarks import Remarks
-from .settings import SKIP, KnownLabel, SessionError, checked_questions, seeded, summary, whole
 
 
 class OthersAnsweredError(SessionError):
@@ -42,7 +42,7 @@ class Session(Asking):
 
     def __init__(self, store: Store, session: int):
         super().__init__(store, session)
-        self._remarks = Remarks(store, session)
+        self.remarks = Remarks(store, session)
 
     def undo(self, event: str, question: int, annotator: str = "") -> None:
         """Take back the last answer, which must be the answer to `question`, or the annotator's opinion on `question`
@@ -59,11 +59,13 @@ class Session(Asking):
             if not is_last:
                 raise SessionError("only the last answer can be taken back.")
             who = self._by[question]
-            self.store.withdraw(self.id, question, who)  # their opinion was about the label that is taken back
-            self._leases.give(question, who)
+            self._withdraw(question, who)  # their opinion was about the label that is taken back
+            self._give_back(question, who)
             self.store.put_event(self.id, "undone", event, annotator, question=question)
             number = self._number_of(question)
             if self._undo_point:
+                lesson = self.state.lessons[-1]
+                self._old = self._old | {question: [*lesson.labels] or lesson.label}
                 (self.state, self._decisions), self._undo_point = self._undo_point, None
                 self._ids = self._ids[:-1]
                 self._entries = self._entries[: number - 1]
@@ -77,13 +79,18 @@ class Session(Asking):
     def _undo_further_answer(self, event: str, question: int, annotator: str) -> bool:
         """Withdraw an annotator's opinion on a question, and ask them for it again. Return whether there was an opinion
         to withdraw. Raise SessionError if somebody else has the question now."""
-        if question in self._leases.of(annotator).others:
+        if question in self._leases_of(annotator).others:
             raise SessionError("somebody else has this item now, so your answer to it stays.")
         self._last_opinion = {who: id for who, id in self._last_opinion.items() if who != annotator}
-        undone = self.store.withdraw(self.id, question, annotator, event)
+        undone = self._withdraw(question, annotator, event)
         if undone:
-            self._leases.give(question, annotator)
+            self._give_back(question, annotator)
         return undone
+
+    def _give_back(self, question: int, annotator: str) -> None:
+        """Lease a question to an annotator, ahead of the questions that they already have."""
+        for id in (question, *self._leases_of(annotator).own):
+            self.store.lease(self.id, id, annotator)
 
     def _can_undo_shared(self) -> bool:
         """Return whether the last answer can be taken back: nobody else may have a question that was asked since."""
@@ -125,7 +132,7 @@ class Session(Asking):
             self.store.put_event(
                 self.id, "corrected", event, annotator, question=question, label=label, seconds=seconds, data=data
             )
-            if question in self._leases.of(annotator).own:  # no second answer is needed from this annotator
+            if question in self._leases_of(annotator).own:  # no second answer is needed from this annotator
                 self.store.end_lease(self.id, question)
             self._change(Changed((Corrected(number, label, labels),)))
 
@@ -352,22 +359,23 @@ class Session(Asking):
     @property
     def notes(self) -> dict[int, str]:
         """The current note of each item."""
-        return self._remarks.notes
+        return self.remarks.read()[0]
 
     def tag(self, event: str, item: int, tag: str, on: bool, annotator: str = "") -> None:
         """Give an item a tag of the session, or (on=False) remove it."""
         self._check_item("a tag", item)
-        names = self.store.session(self.id)["tags"] or []
+        self.refresh()
+        names = self.settings.tags or []
         if on and tag not in names:
             raise SessionError(f"a tag must be a tag of the session: {', '.join(names) or 'none'}. Got {tag}.")
-        if tag not in (ever := self._remarks.tags_ever) and len(ever) >= MOST_TAGS_EVER:
+        if tag not in (ever := self.remarks.tags_ever) and len(ever) >= MOST_TAGS_EVER:
             raise SessionError(f"a session can have {MOST_TAGS_EVER:,} different tags over time. Got one more: {tag}.")
         self._annotate(event, "tagged", item, annotator, tag=tag, given=int(on))
 
     @property
     def tags(self) -> dict[int, list[str]]:
         """The tags of each item."""
-        return self._remarks.tags
+        return self.remarks.read()[1]
 
     @property
     def changed(self) -> tuple[int, int]:
@@ -394,7 +402,7 @@ class Session(Asking):
     @property
     def history(self) -> list[Entry]:
         """The log, with the note and the tags of each entry's item."""
-        notes, tags = self.notes, self.tags
+        notes, tags = self.remarks.read()
         annotated = notes.keys() | tags.keys()
         return [
             replace(entry, note=notes.get(entry.item, ""), tags=tuple(tags.get(entry.item, ())))

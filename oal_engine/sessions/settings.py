@@ -1,40 +1,46 @@
 """The settings of a session: one frozen record, checked once when the session is made."""
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from itertools import chain
 from numbers import Real
-from typing import Any, NamedTuple, cast
-
-import numpy as np
+from typing import Any
 
 from .. import __version__
-from ..datasets import Dataset, prior, relabelled
+from ..datasets import Dataset, prior
 from ..datasets.given import BOTH, COLUMN, stored_column
 from ..datasets.prior import Prior
-from ..kernel import metrics, rows, spending, stream
+from ..kernel import metrics, spending, stream
 from ..kernel.algorithms import ALGORITHMS, Strategy, stored, strategy
 from ..kernel.parameters import Values
 from ..kernel.query_rules import leaves_out
 from ..output.tables import SKIPPED
 from ..store import Row, Store
-from ..store.fields import LONGEST_NAME, LONGEST_TAG, MOST_QUESTIONS, MOST_TAGS, OF_A_QUESTION, SETTINGS
+from ..store.fields import SETTINGS
+from .labels import (
+    MOST_KNOWN,
+    NEGATIVE,
+    POSITIVE,
+    SEEDS,
+    SKIP,
+    KnownLabels,
+    SessionError,
+    checked_questions,
+    checked_tags,
+    first_labels,
+    labels_of_questions,
+    plain,
+    seeded,
+    whole,
+)
 
-POSITIVE, NEGATIVE, SKIP = 1, -1, 0
+__all__ = ["MOST_KNOWN", "SKIP", "Options", "SessionError", "Settings", "checked_tags", "create", "labels_of_questions"]
+
 MOST_CLASSES = 127
-FILE = "file"  # origin of known labels: the file of the data set
-MOST_KNOWN = 100_000  # labels that a session can begin with: it learns them again whenever it is opened
 NEEDS = f"needs {{}}, which OAL Studio {__version__} does not have"
 EXACT_ENGINES = "0.3.0", __version__  # their logs are reproduced bit for bit; logs of others to rounding
-SEEDS = "seed_words", "seed_items", "seed_texts"
 SOME, NONE = "some", "none"  # the classes of a whole answer to several questions: with and without a yes
-
-
-class SessionError(ValueError):
-    """Invalid settings, or an answer or a log that does not fit its session. The message is one sentence."""
 
 
 @dataclass(frozen=True)
@@ -125,11 +131,6 @@ class Settings:
         return {COLUMN: self.audited["column"], BOTH: f"{self.audited['column']} + answers"} if self.audited else {}
 
     @property
-    def first_questions(self) -> int:
-        """Number of questions that the session began with; 0 if the session asks a single question."""
-        return sum(not question.get("added") for question in self.questions or ())
-
-    @property
     def plain_questions(self) -> list[dict[str, str]]:
         """The records of the questions about each item as they were given, without priors."""
         return plain(self.questions)
@@ -213,33 +214,6 @@ def needs(row: Row) -> str | None:
     return NEEDS.format(unknown) if unknown else None
 
 
-class KnownLabel(NamedTuple):
-    """The label of an item that is known from elsewhere. labels: the label of each question if the session asks
-    several; then `label` is their summary."""
-
-    item: int
-    label: int
-    labels: tuple[int, ...] = ()
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether nothing is left to be asked about the item."""
-        return SKIP not in (self.labels or (self.label,))
-
-
-def summary(labels: Iterable[int]) -> int:
-    """Summarize the labels of several questions: 1 if any is a yes, SKIP if all are skipped, else -1."""
-    return max(labels, key=lambda label: (abs(label), label))
-
-
-@dataclass(frozen=True)
-class KnownLabels:
-    """Known labels, in the order in which they are learned. origin: "file", or "session NAME"."""
-
-    labels: Sequence[KnownLabel]
-    origin: str
-
-
 @dataclass(frozen=True)
 class Options:
     """The options of a new session, apart from its data set and its strategy.
@@ -310,63 +284,33 @@ class Options:
 
 
 def create(
-    store: Store,
-    dataset: int | str,
-    algorithm: str | None = None,
-    *,
-    learner: str | None = None,
-    rule: str | None = None,
-    parameters: Values = (),
-    cap: bool = True,
-    **options: Any,
-) -> int:
+    store: Store, dataset: int | str, algorithm: str | None = None, *, learner: str | None = None,
+    rule: str | None = None, parameters: Values = (), cap: bool = True, **options: Any,
+) -> int:  # fmt: skip
     """Check and store the settings of a new session. Return its id. options: as in `Options`.
 
     cap: whether to lower a budget that is above both the number of items and `horizon`.
     """
     own = Options(**options)
     chosen = strategy(algorithm, learner, rule, parameters, len(own.questions or ()) > 1)
-    data = store.dataset(dataset)
-    audited = None
+    _check(chosen, own)
+    data, audited = store.dataset(dataset), None
     if own.column:
         audited = _audited(Dataset(store, data["id"]), own)
         own = replace(own, questions=(COLUMN, BOTH))
-    elif own.cut is not None or own.others:
-        raise SessionError("cut and others of a session are for a column that it audits. Got none.")
-    if own.answer_each and (own.column or not own.questions):
-        raise SessionError("answer_each is for a session of several questions. This one asks one.")
     questions = _questions(chosen, own)
     names = _names(chosen, own, data)
     chosen.build(data["features"], len(names["classes"]))
-    if own.metric not in ("sum", "cost"):
-        raise SessionError(f"metric must be sum or cost. Got {own.metric}.")
     budget, seed = whole(own.budget, "budget", 1), whole(own.seed, "seed", 0)
-    begin_with = _known_labels(store, data, names["classes"], own, questions, seed)
+    begin_with = first_labels(store, data, names["classes"], own.known_labels, own.positive_class, questions, seed)
     left = data["items"] - sum(each.is_whole for each in begin_with.labels)
     horizon = left if own.horizon is None else whole(own.horizon, "horizon", 1)
     budget = int(capped(budget, max(horizon, left))) if cap else budget
     spending.plan(
         chosen.rule, budget, horizon, own.audit, own.audit_trains, own.pace, chosen.rule_parameters, own.floor
     )
-    if own.floor and chosen.multiclass:
-        raise SessionError("a floor is for a positive and a negative class. Got several classes.")
-    for name in ("overlap", "repeat"):
-        if not 0 <= getattr(own, name) <= 1:
-            raise SessionError(f"{name} of a session must be >= 0 and <= 1. Got {getattr(own, name)}.")
-    if not 10 <= own.lease <= 86_400:
-        raise SessionError(f"lease of a session must be >= 10 and <= 86,400 seconds. Got {own.lease}.")
-    rho = effective_rho(chosen, own.rho, own.weights, own.metric)
-    seeds = own.prior
-    if own.seed_words or own.seed_items or own.seed_texts:
-        seeds = prior.make_prior(Dataset(store, data["id"]), own.seed_words, own.seed_items, texts=own.seed_texts)
-    if seeds and chosen.multiclass:
-        raise SessionError("seed words, items and texts are for a positive and a negative class. Got several classes.")
-    priors = {0: seeds.weights} if seeds else {}
-    if any(question.keys() & {*SEEDS, "prior"} for question in questions):
-        dataset_of_seeds = Dataset(store, data["id"])
-        for k, question in enumerate(questions):
-            questions[k], own_seeds = seeded(dataset_of_seeds, question)
-            priors |= {k: own_seeds.weights} if own_seeds else {}
+    rho = chosen.known_rho(own.rho, own.weights, own.metric)
+    seeds, priors = _priors(store, data["id"], chosen, own, questions)
     values = vars(own) | vars(own.weights) | names | {
         "name": (own.name or "").strip() or data["name"].strip(),
         "dataset": data["id"], "items": data["items"], "horizon": horizon,
@@ -390,84 +334,43 @@ def create(
     return session
 
 
-def session_labels(
-    dataset: Dataset, y: np.ndarray, classes: Sequence[str] | None, positive_class: str | None
-) -> np.ndarray:
-    """Map labels y of a data set to labels of a session, 0 for a label that the session does not have."""
-    if own := dataset.classes:
-        return relabelled(y, own, classes or (), positive_class)
-    return rows.read_only(np.zeros(y.size), np.int8) if classes else y
+def _priors(
+    store: Store, dataset: int, chosen: Strategy, options: Options, questions: list[dict[str, Any]]
+) -> tuple[Prior | None, dict[int, dict[int, float]]]:
+    """Return the prior of a new session, and the weights of its learners, {index of the question: {column: weight}}.
+    Replace the seeds of each of several questions by the source of its prior."""
+    seeds = options.prior
+    if options.seed_words or options.seed_items or options.seed_texts:
+        data = Dataset(store, dataset)
+        seeds = prior.make_prior(data, options.seed_words, options.seed_items, texts=options.seed_texts)
+    if seeds and chosen.multiclass:
+        raise SessionError("seed words, items and texts are for a positive and a negative class. Got several classes.")
+    priors = {0: seeds.weights} if seeds else {}
+    if any(question.keys() & {*SEEDS, "prior"} for question in questions):
+        data = Dataset(store, dataset)
+        for k, question in enumerate(questions):
+            questions[k], own = seeded(data, question)
+            priors |= {k: own.weights} if own else {}
+    return seeds, priors
 
 
-def labels_of_questions(dataset: Dataset, questions: Sequence[Mapping[str, Any]]) -> np.ndarray:
-    """Return the labels that a file has for several questions, SKIP if missing: shape (questions, items). A yes to a
-    question is also a yes to its parent, if the parent has no label; a no to the parent is also a no to the
-    question."""
-    names, y = [each["name"] for each in questions], np.full((len(questions), dataset.y.size), SKIP, np.int8)
-    for name, labels in dataset.labels_of(names, gaps=True).items():
-        y[names.index(name)] = labels
-    children = [(k, names.index(each["parent"])) for k, each in enumerate(questions) if each.get("parent")]
-    for k, parent in children:
-        y[parent, (y[parent] == SKIP) & (y[k] == POSITIVE)] = POSITIVE
-    for k, parent in children:
-        y[k] = np.minimum(y[k], y[parent])
-    return y
-
-
-def known_labels_of(y: np.ndarray, items: Sequence[int]) -> list[KnownLabel]:
-    """Return the labels of items as known labels. y: labels of all items; if there are several questions, a row for
-    each."""
-    columns = [tuple(own) for own in np.atleast_2d(y)[:, items].T.tolist()]
-    return [KnownLabel(item, summary(own), own if y.ndim > 1 else ()) for item, own in zip(items, columns)]
-
-
-def _known_labels(
-    store: Store, data: Row, classes: list[str], options: Options, questions: list[Row], seed: int
-) -> KnownLabels:
-    """Return the labels that a new session begins with."""
-    chosen = options.known_labels
-    if isinstance(chosen, KnownLabels):
-        allowed = range(1, len(classes) + 1) if classes else (POSITIVE, NEGATIVE)
-        if not all(
-            0 <= each.item < data["items"] and each.label in allowed and len(each.labels) == len(questions)
-            for each in chosen.labels
-        ):
-            raise SessionError("known_labels of a session must be on items of its data set, with labels of its own.")
-        return chosen
-    if chosen is None:
-        return KnownLabels((), "")
-    dataset = Dataset(store, data["id"])
-    if questions:
-        y = labels_of_questions(dataset, questions)
-    else:
-        y = dataset.y.copy()
-        for row in store.later_labels(dataset.id):
-            y[row["item"]] = row["y"]
-        y = session_labels(dataset, y, classes, options.positive_class)
-    n_items, kind = y.shape[-1], "questions" if questions else "classes"
-    labelled = np.flatnonzero(np.atleast_2d(y).any(axis=0))
-    most = min(MOST_KNOWN, labelled.size - bool(y.all()))  # one item at least is asked about
-    if not labelled.size:
-        raise SessionError(f"the data set {data['name']} has no labels of these {kind} to begin with.")
-    if chosen == FILE and labelled.size > most:
-        raise SessionError(
-            f"known_labels of a session must be a number from 1 to {most:,}, as {labelled.size:,} of {n_items:,} items "
-            f"of the data set {data['name']} have a label. Got file."
-        )
-    size = labelled.size if chosen == FILE else whole(cast(float, chosen), "known_labels", 1, most)
-    return KnownLabels(known_labels_of(y, stream.sample(labelled, size, seed).tolist()), FILE)
-
-
-def checked_tags(names: Iterable[str]) -> list[str]:
-    """Clean the names of tags: drop blank names and repetitions. Raise SessionError if there are too many names, or one
-    is not allowed."""
-    tags = list(dict.fromkeys(name for each in names if (name := " ".join(each.split()))))
-    if len(tags) > MOST_TAGS:
-        raise SessionError(f"a session has {MOST_TAGS} tags at most. Got {len(tags):,}.")
-    for name in tags:
-        if len(name) > LONGEST_TAG or "|" in name:
-            raise SessionError(f"a tag must have {LONGEST_TAG} characters at most and no |. Got {name[:80]}.")
-    return tags
+def _check(chosen: Strategy, options: Options) -> None:
+    """Raise SessionError if an option is not allowed, whatever the data."""
+    if not options.column and (options.cut is not None or options.others):
+        raise SessionError("cut and others of a session are for a column that it audits. Got none.")
+    if options.answer_each and (options.column or not options.questions):
+        raise SessionError("answer_each is for a session of several questions. This one asks one.")
+    if options.metric not in ("sum", "cost"):
+        raise SessionError(f"metric must be sum or cost. Got {options.metric}.")
+    if options.floor and chosen.multiclass:
+        raise SessionError("a floor is for a positive and a negative class. Got several classes.")
+    for name in ("overlap", "repeat"):
+        if not 0 <= getattr(options, name) <= 1:
+            raise SessionError(f"{name} of a session must be >= 0 and <= 1. Got {getattr(options, name)}.")
+    if not 10 <= options.lease <= 86_400:
+        raise SessionError(f"lease of a session must be >= 10 and <= 86,400 seconds. Got {options.lease}.")
+    if options.rho == "auto":
+        raise SessionError("rho must be a number > 0, or laplace. Got auto.")
 
 
 def _audited(data: Dataset, options: Options) -> dict[str, Any]:
@@ -490,53 +393,6 @@ def _audited(data: Dataset, options: Options) -> dict[str, Any]:
     return {"column": column, "cut": read.cut, "checksum": read.checksum, "others": others}
 
 
-def plain(questions: Iterable[Mapping[str, Any]] | None) -> list[dict[str, str]]:
-    """Return the records of several questions as they were given, without priors."""
-    return [{key: each[key] for key in OF_A_QUESTION if key in each} for each in questions or ()]
-
-
-def checked_questions(questions: Iterable[str | Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Check several questions about each item. Return them as records, with their seeds as given. Raise SessionError if
-    one is not allowed."""
-    rows = [{"name": each} if isinstance(each, str) else dict(each) for each in questions]
-    if wrong := {*chain(*rows)} - {*OF_A_QUESTION, *SEEDS, "prior"}:
-        raise SessionError(f"a question has a name, {', '.join(SEEDS)}, guidelines and a parent. Got {min(wrong)}.")
-    for key, texts in ((key, each[key]) for each in rows for key in SEEDS if each.get(key)):
-        if not isinstance(texts, (list, tuple)) or not all(isinstance(text, str) for text in texts):
-            raise SessionError(f"{key} of a question must be a list of texts. Got {str(texts)[:80]}.")
-    if unprepared := [own for each in rows if not isinstance(own := each.get("prior"), Prior | None)]:
-        raise SessionError(f"prior of a question must be made by make_prior. Got {str(unprepared[0])[:80]}.")
-    records = [{key: str(each.get(key) or "").strip() for key in OF_A_QUESTION} for each in rows]
-    records = [each | {key: " ".join(each[key].split()) for key in ("name", "parent")} for each in records]
-    names = [each["name"] for each in records]
-    if not 2 <= len(names) <= MOST_QUESTIONS:
-        raise SessionError(f"questions must be 2 to {MOST_QUESTIONS}, or left out to ask one. Got {len(names)}.")
-    if not all(names):
-        raise SessionError("each question needs a name.")
-    if twice := [name for name, count in Counter(names).items() if count > 1]:
-        raise SessionError(f"the questions of a session need different names. Got {twice[0][:80]} twice.")
-    if longest := [name for name in names if len(name) > LONGEST_NAME or "|" in name]:
-        raise SessionError(
-            f"a name of a question has {LONGEST_NAME} characters at most and no |. Got {longest[0][:80]}."
-        )
-    own = [name for name, each in zip(names, records) if not each["parent"]]
-    if unknown := [each["parent"] for each in records if each["parent"] and each["parent"] not in own]:
-        allowed = f"one of {', '.join(own)}" if own else "left out"
-        raise SessionError(f"the parent of a question must be {allowed}. Got {unknown[0][:80]}.")
-    seeds = ({key: each[key] for key in (*SEEDS, "prior") if each.get(key)} for each in rows)
-    plain_records = ({key: value for key, value in each.items() if value or key != "parent"} for each in records)
-    return [each | own for each, own in zip(plain_records, seeds)]
-
-
-def seeded(data: Dataset, question: Mapping[str, Any]) -> tuple[Row, Prior | None]:
-    """Make the prior of a question from its seeds. Return the question as it is stored, and the prior (None: no
-    seeds)."""
-    words, items, texts = (question.get(key, ()) for key in SEEDS)
-    own: Prior | None = question.get("prior") or prior.make_prior(data, words, items, texts=texts)
-    record = {key: value for key, value in question.items() if key not in (*SEEDS, "prior")}
-    return record | ({"prior": own.source} if own else {}), own
-
-
 def _questions(chosen: Strategy, options: Options) -> list[dict[str, Any]]:
     """Check the questions about each item. Return them as records; an empty list if the session asks a single
     question."""
@@ -557,24 +413,12 @@ def _questions(chosen: Strategy, options: Options) -> list[dict[str, Any]]:
     return questions
 
 
-def effective_rho(chosen: Strategy, rho: float | str, weights: metrics.Weights, metric: str) -> float:
-    """Return the weight of positives that a strategy uses if no labels are known beforehand (0: Laplace's estimate)."""
-    if rho == "auto":
-        raise SessionError("rho must be a number > 0, or laplace. Got auto.")
-    return chosen.known_rho(rho, weights, metric)
-
-
-def asks_several(settings: Mapping[str, Any]) -> bool:
-    """Tell whether stored settings ask several questions about each item. An audit of a column does not count as
-    several."""
-    return len(settings["questions"] or ()) > 1 and not settings["audited"]
-
-
 def stored_options(settings: Row) -> dict[str, Any]:
     """Return the keyword arguments with which `create` gives a new session the settings of a stored one."""
     ran = stored(settings["algorithm"], settings["learner"], settings["rule"], settings["parameters"])
     published = ALGORITHMS.get(ran.algorithm)
-    fixed = published.fixes(asks_several(settings)) if published else {}
+    asks_several = len(settings["questions"] or ()) > 1 and not settings["audited"]
+    fixed = published.fixes(asks_several) if published else {}
     return {
         **({"algorithm": ran.algorithm} if published else {"learner": ran.learner, "rule": ran.rule}),
         **{option.name: settings[option.name] for option in fields(Options) if option.name in settings},
@@ -599,8 +443,9 @@ def _names(chosen: Strategy, options: Options, data: Row) -> Row:
             raise SessionError(f"a session needs 2 to {MOST_CLASSES} different class names. Got {', '.join(names)}.")
         return {"positive_name": "", "negative_name": "", "classes": names}
     if options.classes:
-        count = len(options.classes)
-        raise SessionError(f"{chosen.algorithm} asks for a positive and a negative class. Got {count} classes.")
+        raise SessionError(
+            f"{chosen.algorithm} asks for a positive and a negative class. Got {len(options.classes)} classes."
+        )
     several = options.questions and not options.column
     names = [SOME, NONE] if several else [options.positive_name.strip(), options.negative_name.strip()]
     if not all(names) or len(set(names)) < 2:
@@ -618,11 +463,3 @@ def capped_words(budget: int, items: int) -> str:
     if budget <= items:
         return ""
     return f"There are {items:,} items, so the budget is {capped(budget, items):,} labels, not {budget:,}."
-
-
-def whole(value: float, name: str, low: int, high: int | None = None) -> int:
-    """Convert a value to a whole number. Raise SessionError if it is not one, or not from `low` to `high`."""
-    if not isinstance(value, (int, float, np.number)) or not low <= value <= (high or 2**53 - 1) or int(value) != value:
-        limit = f"<= {high:,}" if high else "< 2^53"
-        raise SessionError(f"{name} of a session must be a whole number >= {low} and {limit}. Got {value}.")
-    return int(value)

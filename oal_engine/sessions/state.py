@@ -10,8 +10,8 @@ import numpy as np
 
 from ..kernel import spending, stream
 from ..kernel.questions import Rare
+from .labels import SKIP, SessionError
 from .log import Lesson, StoredQuestion, asks
-from .settings import SKIP, SessionError
 
 SEVERAL = "the session asks several questions about each item, and this is about one of them: name it."
 NONE_KNOWN = np.empty(0, np.int64)
@@ -23,7 +23,7 @@ def copied(part: Any) -> Any:
     return type(part)(*(value.copy() if isinstance(value, np.ndarray) else value for value in part))
 
 
-class Stream(NamedTuple):
+class MaskedStream(NamedTuple):
     """The stream with its known items masked.
 
     known_parts, spans: as in `State`. y: the label of each item in the data; KNOWN_LABEL if the label is known from
@@ -238,3 +238,37 @@ class Place:
     progress: Progress
     weights: np.ndarray = field(compare=False, repr=False)
     counts: np.ndarray = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """Arrays over the rounds: margin, predicted class, and whether the item was asked about. `rounds` rounds have
+    passed.
+
+    If the session asks several questions, the first axis of margins and predicted classes is the question.
+    """
+
+    margins: np.ndarray
+    predicted: np.ndarray
+    asked: np.ndarray
+    rounds: int = 0
+
+    @classmethod
+    def empty(cls, *shape: int) -> "Decisions":
+        """Return decisions of zeros in which no round has passed. shape: (rounds,), or (questions, rounds)."""
+        return cls(np.zeros(shape), np.zeros(shape, np.int8), np.zeros(shape[-1], bool))
+
+    def longer(self, rounds: int) -> "Decisions":
+        """Return a copy with room for `rounds` rounds."""
+        longer = Decisions.empty(*self.margins.shape[:-1], rounds)
+        for new, old in zip(longer._arrays(rounds), self._arrays(rounds)):
+            new[..., : old.shape[-1]] = old
+        return replace(longer, rounds=self.rounds)
+
+    def _arrays(self, rounds: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return self.margins[..., :rounds], self.predicted[..., :rounds], self.asked[:rounds]
+
+    @property
+    def passed(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The margins, predicted classes and whether each item was asked about, of the rounds that have passed."""
+        return self._arrays(self.rounds)

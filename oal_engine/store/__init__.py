@@ -10,16 +10,15 @@ from pathlib import Path
 
 from ..places import database_path
 from .comparisons import Comparisons
-from .database import ConflictError, Row, StorageError, StoreError
+from .database import JSON, ConflictError, MissingError, Row, StorageError, StoreError, decoded, now
 from .datasets import DataSets
 from .fields import REMARKS
-from .log import History
+from .log import History, Status
 from .sessions import ADDRESS, RESTORABLE, ROLES, Sessions, address, digest_of
-from .tables import JSON, decoded, now
 
 __all__ = [
-    "ADDRESS", "RESTORABLE", "ROLES", "ConflictError", "History", "Row", "StorageError", "Store", "StoreError",
-    "address", "digest_of", "now",
+    "ADDRESS", "RESTORABLE", "ROLES", "ConflictError", "History", "MissingError", "Row", "Status", "StorageError",
+    "Store", "StoreError", "address", "digest_of", "now",
 ]  # fmt: skip
 
 

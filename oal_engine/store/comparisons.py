@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from .database import Row, writes
-from .tables import Tables, decoded, now
+from .database import Database, Row, decoded, now, writes
 
 
-class Comparisons(Tables):
+class Comparisons(Database):
     """The methods of `Store` for comparisons, their replays and their jobs."""
 
     @writes

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any, cast
 
 from . import digests
-from .database import Row, StoreError, writes
+from .database import Database, Row, StoreError, decoded, from_json, now, writes
 from .sessions import address
-from .tables import Tables, decoded, from_json, now
 
 FOLDER = re.compile(r"[0-9a-f]{16}", re.ASCII)  # name of the folder with the rows of a data set
 
 
-class DataSets(Tables):
+class DataSets(Database):
     """The methods of `Store` for data sets."""
 
     @property

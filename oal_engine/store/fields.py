@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..output.jsonlines import LONGEST_LINE, UNWRITABLE, Check, number, or_none, time, whole, words
-
-Row = dict[str, Any]
+from .database import Row
 
 MOST_LABELS = 10**9  # that can be added at once
 MOST_TAGS, LONGEST_TAG = 20, 60  # tags of a session at a time, and characters of a tag

@@ -3,12 +3,11 @@ opinion is a second, repeated or late answer to a question: it does not set the 
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from hashlib import sha256
+from itertools import chain
 from typing import Any, NamedTuple
 
 from . import fields
-from .database import Row, StorageError, StoreError, writes
-from .tables import Tables, decoded, from_json, now
+from .database import Database, MissingError, Row, StorageError, StoreError, decoded, from_json, now, writes
 
 LABELS = """
     SELECT answered.question, answered.number AS given, standing.label, answered.label AS first,
@@ -39,6 +38,11 @@ def _of_event(row: Row) -> Row:
         return row | {"data": {}}
 
 
+def _as_stored(row: Row) -> Row:
+    """Encode the JSON field of an event."""
+    return row | {"data": json.dumps(row["data"], ensure_ascii=False) if row["data"] else None}
+
+
 def _of_parts(row: Row) -> Row:
     """Decode the JSON fields of a question, if the session asks several questions: parts, labels, firsts."""
     return decoded(row, *(row.keys() & {"parts", "labels", "firsts"})) if row["parts"] else row
@@ -59,7 +63,20 @@ class History(NamedTuple):
     digests: dict[int, str]
 
 
-class Log(Tables):
+class Status(NamedTuple):
+    """What may change in a session while it is open.
+
+    version: number of changes to its log: equal versions mean equal logs. items: number of items of its data set.
+    has_event: whether an event with a given id is stored. settings: its settings, as they are stored.
+    """
+
+    version: int
+    items: int
+    has_event: int
+    settings: Row
+
+
+class Logs(Database):
     """The methods of `Store` for the logs of sessions."""
 
     # The log of a session
@@ -99,24 +116,30 @@ class Log(Tables):
     ) -> int:  # fmt: skip
         """Append an event to the log of a session, and update the labels and opinions that are derived from the log.
         Return the number of the event. Raise StoreError if a field has a value that could not be read again."""
-        if question is not None:
-            self._check_question(session, question)
-        number = self.number("SELECT coalesce(max(number), 0) + 1 FROM events WHERE session = ?", session)
         row = {
-            "session": session, "number": number, "id": id, "kind": kind, "at": now(), "annotator": annotator,
-            "question": question, "item": item, "label": label, "seconds": seconds, "data": data,
+            "session": session, "id": id, "kind": kind, "at": now(), "annotator": annotator, "question": question,
+            "item": item, "label": label, "seconds": seconds, "data": data,
         }  # fmt: skip
         _check_event(row)
-        self._put_event(row)
+        stored = self.query(
+            f"INSERT INTO events (number, {', '.join(row)})"
+            " SELECT (SELECT coalesce(max(number), 0) + 1 FROM events WHERE session = ?),"
+            f" {', '.join('?' * len(row))} WHERE ? IS NULL OR EXISTS"
+            " (SELECT 1 FROM questions WHERE session = ? AND id = ?) RETURNING number",
+            session, *_as_stored(row).values(), question, session, question,
+        )  # fmt: skip
+        if not stored:
+            raise StoreError(f"session {session} has no question {question}.")
         for table, (select, kinds) in self.DERIVED.items():
             if kind in kinds:
-                self.db.execute(f"DELETE FROM {table} WHERE question = ?", [question])
+                if kind != "answered":  # a second label of a question must violate the constraint
+                    self.db.execute(f"DELETE FROM {table} WHERE question = ?", [question])
                 own = select.format(where="AND answered.question = ?")
                 self.db.execute(f"INSERT INTO {table} {own}", [question])
         if kind == "undone":
             answered = "SELECT max(number) FROM events WHERE question = ? AND kind = 'answered'"
             self.db.execute(f"DELETE FROM digests WHERE session = ? AND number >= ({answered})", [session, question])
-        return number
+        return int(stored[0]["number"])
 
     @writes
     def put_known(
@@ -161,9 +184,6 @@ class Log(Tables):
         are omitted."""
         rows = {row["item"]: row for row in self.events(session, "known")}
         return {item: row for item, row in rows.items() if row["label"]}
-
-    def _put_event(self, row: Row) -> None:
-        self._insert("events", row | {"data": json.dumps(row["data"], ensure_ascii=False) if row["data"] else None})
 
     # {table derived from the events: (its query, the kinds of events that it depends on)}
     DERIVED: Mapping[str, tuple[str, tuple[str, ...]]] = {
@@ -213,8 +233,8 @@ class Log(Tables):
             self._insert("questions", row | place | {"parts": row["parts"] and json.dumps(row["parts"])})
         self.db.execute("DELETE FROM events WHERE session = ?", [session])
         for number, row in enumerate(history.events, 1):
-            question = row["question"] and moved(row["question"])
-            self._put_event(row | {"session": session, "number": number, "question": question})
+            own = {"session": session, "number": number, "question": row["question"] and moved(row["question"])}
+            self._insert("events", _as_stored(row | own))
         self.derive_answers(session)
         for number, digest in history.digests.items():
             self.put_digest(session, number, digest)
@@ -233,28 +253,32 @@ class Log(Tables):
 
     def log_version(self, session: int) -> int:
         """Return the version of a session's log, a count of its changes: equal versions mean equal logs."""
-        row = self.one(f"SELECT log_version FROM sessions WHERE id = ? AND {self.PRESENT}", session)
-        if row is None:
-            raise StoreError(f"session {session} does not exist.")
-        return int(row["log_version"])
+        return self.status(session).version
 
-    def fingerprint(self, session: int) -> str:
-        """Return a hash that changes whenever a session changes: its log, notes, tags, settings or roles, or the number
-        of items in its data set."""
+    def status(self, session: int, event: str | None = None) -> Status:
+        """Return what may have changed in a session since it was read. event: an event id. Raise MissingError if the
+        session is removed or missing."""
         row = self.one(
-            "SELECT sessions.*, datasets.items AS held,"
-            " (SELECT max(number) FROM events WHERE session = sessions.id) AS last,"
-            " (SELECT count(*) + count(ended_at) FROM roles WHERE session = sessions.id) AS changes_of_roles"
-            f" FROM sessions JOIN datasets ON datasets.id = dataset WHERE sessions.id = ? AND {self.PRESENT}",
-            session,
-        )
-        return sha256(repr(row).encode()).hexdigest()[:16]
+            "SELECT sessions.*, datasets.name AS dataset_name, datasets.items AS stream,"
+            " EXISTS (SELECT 1 FROM events WHERE events.id = ?) AS has_event FROM sessions"
+            f" JOIN datasets ON datasets.id = dataset WHERE sessions.id = ? AND {self.PRESENT}",
+            event, session,
+        )  # fmt: skip
+        row = self._present(row, session)
+        return Status(row.pop("log_version"), row.pop("stream"), row.pop("has_event"), row)
+
+    @staticmethod
+    def _present(row: Row | None, session: int) -> Row:
+        """Return the row of a session. Raise MissingError if there is none."""
+        if row is None:
+            raise MissingError(f"session {session} does not exist.")
+        return row
 
     @writes
     def count_change(self, session: int) -> int:
         """Increment the version of a session's log, and return it."""
-        self.db.execute("UPDATE sessions SET log_version = log_version + 1 WHERE id = ?", [session])
-        return self.log_version(session)
+        changed = f"UPDATE sessions SET log_version = log_version + 1 WHERE id = ? AND {self.PRESENT}"
+        return int(self._present(self.one(f"{changed} RETURNING log_version", session), session)["log_version"])
 
     def question_count(self, session: int) -> int:
         """Return the number of questions that a session has asked."""
@@ -278,11 +302,6 @@ class Log(Tables):
     # the session, so that it cannot reach a question of another session.
     QUESTION = "question = (SELECT id FROM questions WHERE session = ? AND id = ?)"
 
-    def _check_question(self, session: int, question: int) -> None:
-        """Raise StoreError if a session does not have this question."""
-        if self.item_of(session, question) is None:
-            raise StoreError(f"session {session} has no question {question}.")
-
     def item_of(self, session: int, question: int) -> int | None:
         """Return the item of a question; None if the session does not have this question."""
         row = self.one("SELECT item FROM questions WHERE session = ? AND id = ?", session, question)
@@ -299,58 +318,51 @@ class Log(Tables):
         """Return the row of `labels` with the current label of a question, or None."""
         return self.one(f"SELECT * FROM labels WHERE {self.QUESTION}", session, question)
 
-    def old_label(self, session: int, question: int) -> int | list[int] | None:
-        """Return the latest undone label of a question, or None if no label of it was undone. If the session asks
-        several questions, return a list with a label for each."""
-        row = self.one(
-            f"SELECT label, data FROM events WHERE {self.QUESTION} AND kind IN ('answered', 'corrected')"
-            " AND EXISTS (SELECT 1 FROM events AS later WHERE later.question = events.question AND kind = 'undone'"
-            " AND later.number > events.number) ORDER BY number DESC LIMIT 1",
-            session, question,
-        )  # fmt: skip
-        if row is None:
-            return None
-        labels: list[int] | None = ((row["data"] and from_json(row["data"], "data")) or {}).get("labels")
-        return labels or int(row["label"])
-
     def prepared(self, session: int, question: int) -> dict[int, Row]:
         """Return the questions prepared to follow a question: {answer to this question: next question}."""
         sql = "SELECT * FROM questions WHERE session = ? AND parent = ? AND number IS NULL"
         return {row["branch"]: row for row in self.query(sql, session, question)}
 
     @writes
-    def put_question(self, values: Row) -> int:
-        """Store a question before it is shown, and return its id. A question with the same session, parent and branch
-        is overwritten and keeps its id.
+    def put_questions(self, session: int, parent: int | None, questions: Mapping[int, Row]) -> dict[int, int]:
+        """Store questions before they are shown, {answer to the question `parent`: question that follows it}. Return
+        their ids, {answer: id}. A question that is stored already for an answer is overwritten and keeps its id.
 
-        parent: id of the question before this one (None: it follows no single question). branch: the answer to
-        `parent`. parts: [margin, predicted class] of each question, if the session asks several.
+        parent: None if the one question follows no single question. parts: [margin, predicted class] of each question,
+        if the session asks several. All questions have the same columns.
         """
-        if "parts" in values:
-            values = values | {"parts": json.dumps(values["parts"])}
-        if values["parent"] is None:
+        own: Row = {"session": session, "parent": parent}
+        if parent is None:
             id = self.number("SELECT coalesce(max(seq), 0) + 1 FROM sqlite_sequence WHERE name = 'questions'")
-            values = values | {"id": id, "parent": -id}
-        columns, marks = ", ".join(values), ", ".join("?" * len(values))
-        fresh = ", ".join(f"{name} = excluded.{name}" for name in values)
-        return self.number(
-            f"INSERT INTO questions ({columns}) VALUES ({marks})"
-            f" ON CONFLICT (session, parent, branch) DO UPDATE SET {fresh} RETURNING id",
-            *values.values(),
+            own |= {"id": id, "parent": -id}
+        rows = [own | {"branch": branch} | row for branch, row in questions.items()]
+        rows = [row | {"parts": json.dumps(row["parts"])} if "parts" in row else row for row in rows]
+        if not rows:
+            return {}
+        marks = f"({', '.join('?' * len(rows[0]))})"
+        stored = self.query(
+            f"INSERT INTO questions ({', '.join(rows[0])}) VALUES {', '.join([marks] * len(rows))}"
+            " ON CONFLICT (session, parent, branch) DO UPDATE SET"
+            f" {', '.join(f'{name} = excluded.{name}' for name in rows[0])} RETURNING branch, id",
+            *chain(*(row.values() for row in rows)),
         )
+        return {row["branch"]: row["id"] for row in stored}
 
     @writes
-    def number_question(self, session: int, question: int | None, number: int) -> None:
+    def number_question(self, session: int, question: int | None, number: int, is_last: bool = False) -> None:
         """Give a question the number `number`, which makes it the newest one of its session. Other questions with this
-        number or a later one lose their numbers. question: None only removes numbers."""
-        self.db.execute(
-            "UPDATE questions SET number = NULL WHERE session = ? AND number >= ? AND id IS NOT ?",
-            [session, number, question],
-        )
-        self.db.execute(
-            "UPDATE questions SET number = ?, asked_at = ? WHERE session = ? AND id = ? AND number IS NOT ?",
-            [number, now(), session, question, number],
-        )
+        number or a later one lose their numbers. question: None only removes numbers. is_last: whether no question has
+        such a number."""
+        if not is_last:
+            self.db.execute(
+                "UPDATE questions SET number = NULL WHERE session = ? AND number >= ? AND id IS NOT ?",
+                [session, number, question],
+            )
+        if question is not None:
+            self.db.execute(
+                "UPDATE questions SET number = ?, asked_at = ? WHERE session = ? AND id = ? AND number IS NOT ?",
+                [number, now(), session, question, number],
+            )
 
     @writes
     def part_prepared(self, session: int, *parents: int | None) -> None:
@@ -369,29 +381,30 @@ class Log(Tables):
 
     # Several people on one session
 
-    def leases(self, session: int, annotator: str | None = None) -> list[Row]:
-        """Return the current leases of a session, oldest first: question, annotator, leased_at. annotator: whose leases
-        (None: everyone's)."""
+    def leases(self, session: int) -> list[Row]:
+        """Return the current leases of a session, oldest first: question, annotator, leased_at."""
         return self.query(
             "SELECT question, annotator, leased_at FROM leases INDEXED BY leases_now"
             " CROSS JOIN questions ON questions.id = question"  # start from the few leases, not from all questions
-            " WHERE session = ? AND number IS NOT NULL AND ended_at IS NULL AND annotator = coalesce(?, annotator)"
-            " ORDER BY leases.id",
-            session, annotator,
-        )  # fmt: skip
+            " WHERE session = ? AND number IS NOT NULL AND ended_at IS NULL ORDER BY leases.id",
+            session,
+        )
 
     @writes
-    def lease(self, session: int, question: int, annotator: str) -> None:
-        """Lease a question to an annotator, ending any other lease on it."""
-        self._check_question(session, question)
-        self.end_lease(session, question)
-        self._insert("leases", {"question": question, "annotator": annotator, "leased_at": now()})
+    def lease(self, session: int, question: int, annotator: str, answered: int | None = None) -> None:
+        """Lease a question to an annotator, ending any other lease on it, and the lease on the question `answered`."""
+        self.end_lease(session, question, answered)
+        leased = "INSERT INTO leases (question, annotator, leased_at) SELECT id, ?, ? FROM questions"
+        values = annotator, now(), session, question
+        if self.db.execute(f"{leased} WHERE session = ? AND id = ?", values).rowcount == 0:
+            raise StoreError(f"session {session} has no question {question}.")
 
     @writes
-    def end_lease(self, session: int, question: int) -> None:
-        """End the lease on a question."""
-        ended = f"UPDATE leases SET ended_at = ? WHERE {self.QUESTION} AND ended_at IS NULL"
-        self.db.execute(ended, [now(), session, question])
+    def end_lease(self, session: int, *questions: int | None) -> None:
+        """End the leases on questions."""
+        own = f"SELECT id FROM questions WHERE session = ? AND id IN ({', '.join('?' * len(questions))})"
+        ended = f"UPDATE leases SET ended_at = ? WHERE question IN ({own}) AND ended_at IS NULL"
+        self.db.execute(ended, [now(), session, *questions])
 
     @writes
     def renew_leases(self, session: int, annotator: str) -> None:
@@ -452,16 +465,6 @@ class Log(Tables):
         )  # fmt: skip
         return [row["id"] for row in rows]
 
-    @writes
-    def withdraw(self, session: int, question: int, annotator: str, id: str | None = None) -> bool:
-        """Withdraw an annotator's opinion on a question (a second, repeated or late answer). Return whether there was
-        one."""
-        sql = f"SELECT 1 FROM opinions WHERE {self.QUESTION} AND annotator = ?"
-        exists = self.one(sql, session, question, annotator) is not None
-        if exists:
-            self.put_event(session, "withdrawn", id, annotator, question=question)
-        return exists
-
     def opinions(self, session: int) -> list[Row]:
         """Return the opinions of a session, in order; each person has at most one on a question, the first that was not
         withdrawn. Each has the item and the asking probability of its question, and who gave the first label. If the
@@ -477,22 +480,12 @@ class Log(Tables):
         )
         return [decoded(row, "labels") for row in rows]
 
-    # Marks, preferences
+    # Marks
 
     def marks(self, session: int) -> dict[int, Row]:
         """Return the latest mark of each item, {item: {"wrong": whether the item was pushed wrongly, "trains": whether
         the mark was learned}}."""
         return {row["item"]: row["data"] for row in self.events(session, "marked")}
-
-    def preferences(self, annotator: str) -> dict[str, Any]:
-        """Return the preferences of an annotator, such as keys and text size."""
-        row = self.one("SELECT preferences FROM annotators WHERE name = ?", annotator)
-        return json.loads(row["preferences"]) if row else {}
-
-    @writes
-    def put_preferences(self, annotator: str, preferences: Mapping[str, Any]) -> None:
-        """Store the preferences of an annotator."""
-        self._insert("annotators", {"name": annotator, "preferences": json.dumps(preferences)}, "OR REPLACE")
 
     # Digests
 

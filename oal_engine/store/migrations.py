@@ -34,7 +34,7 @@ _WORDS = f"create|table|unique|index|on|integer|text|primary|key|id|migration_se
 _OF_LIST = re.compile(rf'(({_WORDS})\b|[\s,()"\[\]])+', re.IGNORECASE | re.ASCII)
 
 
-class Step(NamedTuple):
+class Migration(NamedTuple):
     """A migration. before: the digest of the schema that it changes. change: writes to the database."""
 
     before: str
@@ -62,9 +62,9 @@ def _with_digests(db: sqlite3.Connection) -> None:
 
 
 STEPS = [  # in their order; never changed once they are released
-    Step("cda3156e80062245f8db7c13b76b8a25", _without_brokers),
-    Step("ba86dfa9df005539f494237199a57f2a", _with_whole_names),
-    Step("ba86dfa9df005539f494237199a57f2a", _with_digests),
+    Migration("cda3156e80062245f8db7c13b76b8a25", _without_brokers),
+    Migration("ba86dfa9df005539f494237199a57f2a", _with_whole_names),
+    Migration("ba86dfa9df005539f494237199a57f2a", _with_digests),
 ]
 VERSION = len(STEPS)
 

@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
 from hashlib import sha256
 from secrets import token_urlsafe
+from typing import Any
 
 from ..output.jsonlines import LONGEST_LINE, words
-from .database import Row, StoreError, writes
+from .database import JSON, Row, StoreError, decoded, now, writes
 from .fields import CHANGING, LONGEST_ANNOTATOR, SETTINGS, problem
-from .log import Log
-from .tables import JSON, decoded, now
+from .log import Logs
 
 ADDRESS = re.compile(r"[^@\s\0]+@[^@\s\0]+")  # an e-mail address
 ROLES = ("reader", "annotator", "owner")  # in a session; each has the rights of the roles before it
@@ -30,7 +30,7 @@ def digest_of(secret: str) -> str:
     return sha256(secret.encode()).hexdigest()
 
 
-class Sessions(Log):
+class Sessions(Logs):
     """The methods of `Store` for sessions and their logs, removals, roles and tokens."""
 
     @writes
@@ -65,15 +65,22 @@ class Sessions(Log):
         return priors
 
     def session(self, session: int) -> Row:
-        """Return the settings of a session, with JSON columns decoded. Raise StoreError if it is removed or missing."""
+        """Return the settings of a session, with JSON columns decoded. Raise MissingError if it is removed or
+        missing."""
+        row = self.status(session).settings
+        return decoded(row, "parameters", "classes", "prior", "shown", "tags", "questions", "audited")
+
+    def fingerprint(self, session: int) -> str:
+        """Return a hash that changes whenever a session changes: its log, notes, tags, settings or roles, or the number
+        of items in its data set."""
         row = self.one(
-            "SELECT sessions.*, datasets.name AS dataset_name FROM sessions"
-            f" JOIN datasets ON datasets.id = dataset WHERE sessions.id = ? AND {self.PRESENT}",
+            "SELECT sessions.*, datasets.items AS held,"
+            " (SELECT max(number) FROM events WHERE session = sessions.id) AS last,"
+            " (SELECT count(*) + count(ended_at) FROM roles WHERE session = sessions.id) AS changes_of_roles"
+            f" FROM sessions JOIN datasets ON datasets.id = dataset WHERE sessions.id = ? AND {self.PRESENT}",
             session,
         )
-        if row is None:
-            raise StoreError(f"session {session} does not exist.")
-        return decoded(row, "parameters", "classes", "prior", "shown", "tags", "questions", "audited")
+        return sha256(repr(row).encode()).hexdigest()[:16]
 
     def sessions(self) -> list[Row]:
         """Return all sessions with their progress, the most recently worked on first. Removed sessions are omitted.
@@ -208,6 +215,16 @@ class Sessions(Log):
         )  # fmt: skip
         return {row["id"] for row in rows}
 
+    def preferences(self, annotator: str) -> dict[str, Any]:
+        """Return the preferences of an annotator, such as keys and text size."""
+        row = self.one("SELECT preferences FROM annotators WHERE name = ?", annotator)
+        return json.loads(row["preferences"]) if row else {}
+
+    @writes
+    def put_preferences(self, annotator: str, preferences: Mapping[str, Any]) -> None:
+        """Store the preferences of an annotator."""
+        self._insert("annotators", {"name": annotator, "preferences": json.dumps(preferences)}, "OR REPLACE")
+
     # Tokens
 
     @writes
@@ -236,16 +253,13 @@ class Sessions(Log):
         """
         time = now()
         if not self.read_only and self.one("SELECT 1 FROM tokens WHERE expires_at <> '' AND expires_at <= ?", time):
-            self._end_tokens(time)
+            with self.transaction():
+                self.db.execute("UPDATE tokens SET expires_at = '' WHERE expires_at <= ?", [time])
         return self.query(
             f"SELECT tokens.*, expires_at > ? AND {self.PRESENT} AS valid FROM tokens"
             " JOIN sessions ON sessions.id = session ORDER BY tokens.id",
             time,
         )
-
-    @writes
-    def _end_tokens(self, time: str) -> None:
-        self.db.execute("UPDATE tokens SET expires_at = '' WHERE expires_at <= ?", [time])
 
     @writes
     def remove_token(self, token: int | None = None) -> None:

@@ -23,7 +23,7 @@ import numpy as np
 from oal_engine import datasets
 from oal_engine.datasets import Dataset, feeds, row_files
 from oal_engine.sessions import look_back
-from oal_engine.sessions.fold import LogMismatch
+from oal_engine.sessions.reproducing import LogMismatch
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SKIP, SessionError, create
 from oal_engine.store import StorageError, Store
@@ -246,7 +246,7 @@ class World:
                         raise OSError(*error.args) from error
 
         with (
-            patch("oal_engine.store.tables.datetime", self.clock),
+            patch("oal_engine.store.database.datetime", self.clock),
             patch("oal_engine.sessions.asking.REPEAT_AFTER", AGAIN_AFTER),
             patch("oal_engine.sessions.asking.JOIN_WAIT_SECONDS", 0),  # nobody waits for the pages of others
             patch.object(row_files, "write_behind", in_two),

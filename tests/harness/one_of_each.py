@@ -155,7 +155,7 @@ def made(folder):
 def write(folder):
     """Write all files below a folder, with a clock that never advances."""
     with ExitStack() as stack:
-        stack.enter_context(patch("oal_engine.store.tables.datetime", Clock))
+        stack.enter_context(patch("oal_engine.store.database.datetime", Clock))
         for module in ("kernel.stream", "sessions.fold"):
             stack.enter_context(patch(f"oal_engine.{module}.perf_counter", lambda: 0.0))
         for name, content in made(folder):

@@ -3,7 +3,7 @@ databases as earlier versions wrote them."""
 
 import tarfile
 
-from oal_engine.store import comparisons, datasets, log, now, sessions, tables
+from oal_engine.store import comparisons, database, datasets, log, now, sessions
 from tests.harness import ROOT
 
 DATASET = {
@@ -28,16 +28,15 @@ def unpacked(version, folder):
 
 def replace_everywhere(monkeypatch, name, function):
     """Replace a function in every module of the store that defines or imports it."""
-    for module in (tables, datasets, log, sessions, comparisons):
+    for module in (database, datasets, log, sessions, comparisons):
         if hasattr(module, name):
             monkeypatch.setattr(module, name, function)
 
 
 def ask(store, session, parent=0, branch=0, number=1, item=0):
     """Store a question without an answer. Return its id."""
-    place = {"session": session, "parent": parent, "branch": branch, "round": item, "item": item}
-    decision = {"margin": 0.5, "probability": 1.0, "draw": 0.1, "predicted": 1, "asked_at": now()}
-    question = store.put_question(place | decision)
+    facts = {"round": item, "item": item, "margin": 0.5, "probability": 1.0, "draw": 0.1, "predicted": 1}
+    question = store.put_questions(session, parent, {branch: facts | {"asked_at": now()}})[branch]
     store.number_question(session, question, number)
     return question
 

@@ -21,7 +21,7 @@ CEILING = {  # part of the project: its files, and the most lines (of docs: word
     "docs, words": ("docs/*.md *.md benchmarks/README.md data/README.md", 46_000),
 }  # fmt: skip
 GENERATED = ("reproduction.md", "reference.md", "CHANGELOG.md")  # by commands, or one line a change
-MOST_MODULES, MOST_LINES = 223, 660  # of the product: modules, and lines of the longest one
+MOST_MODULES, MOST_LINES = 222, 660  # of the product: modules, and lines of the longest one
 
 
 def paths(patterns):

@@ -178,13 +178,10 @@ def test_nothing_is_written_about_a_question_of_another_session(app_store, their
     app_store.pass_on(own, ANNA, BEN)
     app_store.number_question(own, question, 99)
     app_store.part_prepared(own, theirs.current.id)
-    assert not app_store.withdraw(own, question, ANNA)
     assert before == stored(app_store, theirs.id)
     assert ["grown"] == [row["kind"] for row in app_store.events(own)]
-    assert (None, None, None, {}) == (
-        app_store.item_of(own, question), app_store.standing_label(own, question), app_store.old_label(own, question),
-        app_store.prepared(own, theirs.current.id),
-    )  # fmt: skip
+    assert (None, None) == (app_store.item_of(own, question), app_store.standing_label(own, question))
+    assert {} == app_store.prepared(own, theirs.current.id)
 
 
 @pytest.mark.parametrize(("place", "kinds"), [(0, ["late"]), (-1, ["answered", "undone"])])

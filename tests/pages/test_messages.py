@@ -7,11 +7,12 @@ import pytest
 
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
-from oal_engine.store import ConflictError, StorageError
+from oal_engine.store import ConflictError, StorageError, Store
 from tests.harness.pages import ADMIN, BINARY, listed, run, words
 from ui import access
 from ui.label import messages
-from ui.page import Removed
+from ui.label.card_server import CardServer
+from ui.page import Removed, store
 
 HALF = "half a letter \ud83d"
 NOTE = {"id": "n", "action": "note", "item": 0, "text": "fine"}
@@ -47,6 +48,30 @@ def test_events_of_the_card_are_read(sent):
     event = messages.read(messages.CardEvent, sent | {"more": HALF}).model_dump(exclude_unset=True, by_alias=True)
     assert {name: sent[name] for name in event} == event
     assert sent["id"] == event["id"]
+
+
+def test_a_key_press_takes_few_statements(keep, monkeypatch):
+    """Storing an answer takes at most 10 SQL statements, one of them a commit, and the next card at most 6."""
+    statements, connect = [], Store._connect
+
+    def traced(self, mode):
+        connection = connect(self, mode)
+        connection.set_trace_callback(statements.append)
+        return connection
+
+    monkeypatch.setattr(Store, "_connect", traced)
+    server = CardServer(create(store(), keep(), **BINARY, budget=40))
+    for k in range(10):
+        question = server.payload(annotator="carla")["place"]["question"]
+        own = {"id": f"e{k}", "question": question["id"], "item": question["item"], "label": (-1) ** k}
+        event = messages.read(messages.CardEvent, LABEL | own)
+        statements.clear()
+        server.handle(event, "carla")
+        assert len(statements) <= 10
+        assert statements.count("COMMIT") == 1
+        statements.clear()
+        server.payload(annotator="carla")
+        assert len(statements) <= 6
 
 
 @pytest.mark.parametrize("sent", BROKEN)
@@ -227,7 +252,7 @@ def test_a_database_in_trouble_leaves_the_card_with_what_it_shows(work, sent, mo
         def refuse(*_):
             raise StorageError("The disk is full.")
 
-        broken.setattr(Session, "refresh", refuse)
+        broken.setattr(Session, "_catch_up", refuse)
         told = sent(server.session.id, label, NOTE, status=503)
         assert {"error": "Not saved yet. The disk is full. It is kept here and sent again."} == told
     shown = sent(server.session.id, label, NOTE)

@@ -1,17 +1,10 @@
 """Labels added to a budget: the session continues where the budget was spent, and nothing else changes."""
 
-import io
-import json
-
 import pytest
 
-from oal_engine.output.jsonlines import JsonLinesError
-from oal_engine.sessions import look_back
-from oal_engine.sessions.asking import DIGEST_EVERY
-from oal_engine.sessions.files import bundle
 from oal_engine.sessions.insights import estimates
 from oal_engine.sessions.settings import SessionError
-from tests.harness.sessions import EVENTS, begin, bits, database, erase, label_truly, label_until_the_end, say, text_of
+from tests.harness.sessions import EVENTS, begin, bits, label_truly, label_until_the_end
 
 UNPLANNED = [
     ("sparse", "PAA-I", {}),
@@ -101,36 +94,3 @@ def test_labels_are_added_once_and_only_where_they_can_be_spent(store):
     for labels in (0, -1, 2.5, 10**10):
         with pytest.raises(SessionError, match="labels of a session must be a whole number >= 1 and <= 1,000,000,000"):
             opened.add_labels(next(EVENTS), labels)
-
-
-def test_a_digest_at_the_end_is_that_of_the_session_that_asks_on(store, other):
-    """A session with added labels passes verification, even if a digest was stored when its first budget was spent."""
-    opened = begin(store, "sparse", "PAA-I", budget=DIGEST_EVERY)
-    label_until_the_end(opened)
-    spent, last = opened.digest(), store.events(opened.id, "answered")[-1]
-    add(opened, 10)
-    assert spent != opened.digest()
-    assert {last["number"]: spent} == store.digests(opened.id)
-    label_until_the_end(opened)
-    assert look_back.verify(other, opened.id).verified
-
-
-@pytest.mark.parametrize(("change", "place"), [
-    ({"labels": 10**9, "horizon": 2**53}, 16), ({"horizon": 1}, 16), ({"labels": 10**9 + 1}, 16),
-    ({}, 0), ({}, 1), ({}, 15), ({}, 17),
-])  # fmt: skip
-def test_an_altered_addition_does_no_harm(tmp_path, change, place):
-    """A published session in which the event that added labels was altered or moved is refused."""
-    store = database(tmp_path / "studio.db", "sparse")
-    opened = begin(store, "sparse", "auto", budget=15)
-    label_until_the_end(opened)
-    add(opened, 10)
-    say(opened, 1)
-    lines = [json.loads(line) for line in text_of(store, opened.id).splitlines()]
-    first = next(k for k, line in enumerate(lines) if line.get("kind") == "grown")
-    added = lines.pop(first + 16)
-    lines.insert(first + place, added | {"data": added["data"] | change})
-    erase(store, opened.id)
-    with pytest.raises(JsonLinesError, match=r"labels cannot be 1000000001|its session cannot be reproduced"):
-        bundle.adopt(store, io.StringIO("".join(json.dumps(line) + "\n" for line in lines)))
-    assert [] == store.sessions()

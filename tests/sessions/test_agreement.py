@@ -136,18 +136,6 @@ def test_agreement_is_told_in_words(second, told):
     assert told in agreement.in_words(agreement.of_pairs(pairs_of(first, second)))
 
 
-def test_a_third_person_gives_no_further_answer(store):
-    """Even if three people answer, each item gets only two answers, so that no item counts twice in the agreement."""
-    opened = begin(store, overlap=1.0, budget=12)
-    for who in PEOPLE * 12:
-        if opened.held(who):
-            reply(opened, who)
-    pairs = agreement.answer_pairs(opened)
-    assert 12 == len(pairs) == len({pair.entry.id for pair in pairs})
-    assert 12 == sum(own.pairs for own in agreement.by_people(pairs).values())
-    assert all(len(set(names)) == 2 for names in agreement.by_people(pairs))
-
-
 def test_too_little_gives_no_number():
     """Nine pairs of answers are too few for a share of equal answers. Ten pairs of a single class give a share, but
     neither kappa nor alpha."""

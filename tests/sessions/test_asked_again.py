@@ -6,10 +6,10 @@ import pytest
 
 from oal_engine.kernel.draws import draws
 from oal_engine.sessions import look_back
-from oal_engine.sessions.asking import REPEAT, REPEAT_AFTER
-from oal_engine.sessions.files import export
+from oal_engine.sessions.asking import REPEAT_AFTER
 from oal_engine.sessions.insights import agreement
-from oal_engine.sessions.settings import SKIP, SessionError, create
+from oal_engine.sessions.open_run import REPEAT
+from oal_engine.sessions.settings import SKIP, SessionError
 from tests.harness.sessions import EVENTS, begin, bits, leave, reply
 
 SOON = 3  # answers before a question is repeated in most tests, instead of twenty
@@ -145,21 +145,6 @@ def test_a_correction_by_somebody_else_leaves_the_question_with_who_has_it(store
     assert [(asked.id, "anna", "again", 1)] == kinds(opened)
 
 
-def test_repeated_answers_are_exported(store, soon):
-    """Each repeated answer that was not undone is exported with its kind and the annotators of both answers."""
-    opened = begin(store, repeat=1, budget=12)
-    until_again(opened)
-    reply(opened, "anna", 1)
-    opened.undo(next(EVENTS), opened.previous_of("anna"), "anna")
-    while opened.held("anna"):
-        reply(opened, "anna")
-    table = export.opinions(opened)[0]
-    rows = [dict(zip(table.columns, row)) for row in table.rows]
-    assert [("again", "anna", "anna")] * (12 - SOON) == [
-        (row["kind"], row["annotator"], row["first_annotator"]) for row in rows
-    ]
-
-
 def test_one_person_never_gives_both_answers(store):
     """If Anna's first answer is undone and her lease runs out, Ben, who gave the second answer, may give the first one.
     A second answer is then due from somebody else."""
@@ -187,10 +172,3 @@ def test_a_second_answer_of_who_corrected_the_first_one_is_a_second_one(store):
     opened.undo(next(EVENTS), first.id, "carla")
     opened.answer(next(EVENTS), first.id, 1, "carla")
     assert [("second", "carla")] == [(row["kind"], row["annotator"]) for row in store.opinions(opened.id)]
-
-
-@pytest.mark.parametrize("share", [-0.1, 1.5, float("nan")])
-def test_a_share_is_a_share(store, share):
-    """A share of repeated questions that is not between 0 and 1 is refused."""
-    with pytest.raises(SessionError, match=r"repeat of a session must be >= 0 and <= 1\. Got"):
-        create(store, "sparse", "PAA-I", repeat=share)

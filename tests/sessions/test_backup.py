@@ -4,7 +4,6 @@ import random
 import re
 import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
 import tarfile
@@ -57,19 +56,6 @@ def test_a_restore_brings_no_tokens(run):
     assert 0 == run("restore", "kept.tar", "--db", "other.db")[0]
     assert ([], 1) == (Store("other.db", read_only=True).tokens(), len(store.tokens()))
     store.close()
-
-
-def test_a_backup_while_it_is_labelled(run):
-    """Unlike a plain copy of the database file, a backup has the labels that are still only in the write-ahead log."""
-    _store, opened = labelled("studio.db", 20)
-    shutil.copy("studio.db", "plain.db")
-    assert 0 == run("backup", "kept.tar")[0]
-    assert 0 == run("restore", "kept.tar", "--db", "other.db")[0]
-    assert 20 == len(Store("other.db", read_only=True).answers(opened.id)) - 1
-    plain = sqlite3.connect("plain.db")
-    with pytest.raises(sqlite3.OperationalError, match="no such table"):
-        plain.execute("SELECT * FROM labels")
-    plain.close()
 
 
 def test_backups_while_items_are_appended(run):
@@ -198,8 +184,8 @@ def test_a_backup_that_fails_leaves_nothing(run, tmp_path):
 
 
 def test_a_changed_bit_of_a_backup_is_found(tmp_path):
-    """Wherever a bit of the database or of the rows in a backup is changed, `check` refuses it and names the file; a
-    backup without its list of digests, or without one of its files, is not whole."""
+    """Wherever a bit of the database or of the rows in a backup is changed, `check` refuses it and names the file. A
+    backup that is cut anywhere is not whole, and a restore of it leaves no file behind."""
     path, chance = unpacked("0_3_0", tmp_path), random.Random(0)
     with closing(Store(path)) as store:
         backups.backup(store, tmp_path / "kept.tar")
@@ -215,10 +201,14 @@ def test_a_changed_bit_of_a_backup_is_found(tmp_path):
         with pytest.raises(backups.BackupError, match=rf"{name} has changed since it was written\.$"):
             problems_of(kept)
         change_byte(kept, at, whole[at])
-    for cut in (members[1], members[-1]):
-        kept.write_bytes(whole[: cut.offset])
-        with pytest.raises(backups.BackupError, match="is not a whole backup: it has no SHA256SUMS"):
-            problems_of(kept)
+    before = sorted(tmp_path.iterdir())
+    for member in members:
+        for cut in (member.offset, member.offset_data + member.size // 2):
+            kept.write_bytes(whole[:cut])
+            for act in (problems_of, lambda kept: backups.restore(kept, tmp_path / "new.db")):
+                with pytest.raises(backups.BackupError, match=r"is not a (whole )?backup"):
+                    act(kept)
+    assert before == sorted(tmp_path.iterdir())
 
 
 def test_a_backup_of_0_3_0_is_restored(tmp_path):
@@ -232,35 +222,3 @@ def test_a_backup_of_0_3_0_is_restored(tmp_path):
         backups.restore(tmp_path / "old.tar", tmp_path / "new.db")[1],
     )
     assert 26 == len(Store(tmp_path / "new.db", read_only=True).sessions())
-
-
-@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE, tarfile.DIRTYPE])
-def test_no_link_or_device_is_unpacked(run, tmp_path, kind):
-    """A backup with a link, a pipe, a device or a folder among its members is refused, and nothing is written."""
-    member = tarfile.TarInfo("studio.db")
-    member.type, member.linkname = kind, "/etc/passwd"
-    with tarfile.open("evil.tar", "w") as file:
-        file.addfile(member)
-    code, _, err = run("restore", "evil.tar")
-    assert (1, "error: evil.tar is not a backup: it contains 'studio.db'.\n") == (code, err)
-    assert ["evil.tar"] == [path.name for path in tmp_path.iterdir()]
-
-
-def test_a_backup_that_is_cut_or_changed_is_refused(run, tmp_path):
-    """A backup that was truncated anywhere, or whose rows were changed, is refused and leaves no file behind."""
-    labelled("studio.db")[0].close()
-    run("backup", "kept.tar")
-    whole = Path("kept.tar").read_bytes()
-    before = sorted(tmp_path.iterdir())
-    with tarfile.open("kept.tar") as file:
-        members = file.getmembers()
-    for member in members:
-        for content in (whole[: member.offset], whole[: member.offset_data + member.size // 2]):
-            Path("kept.tar").write_bytes(content)
-            assert 1 == run("restore", "kept.tar", "--db", "new.db")[0]
-            assert 1 == run("check", "kept.tar")[0]
-        if member.name.endswith(".npy"):
-            Path("kept.tar").write_bytes(whole)
-            change_byte(Path("kept.tar"), member.offset_data + member.size - 1, 0x7F)
-            assert 1 == run("restore", "kept.tar", "--db", "new.db")[0]
-    assert before == sorted(tmp_path.iterdir())

@@ -21,7 +21,7 @@ from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
 from oal_engine.store import Store
 from tests.harness.mutations import mutated
-from tests.harness.sessions import EVENTS, begin, database, erase, label_truly, labelled, say, stream_of, text_of, truth
+from tests.harness.sessions import EVENTS, begin, database, erase, labelled, stream_of, text_of
 
 
 @pytest.fixture(scope="module")
@@ -97,18 +97,6 @@ def test_a_session_verifies_in_another_database(here, empty, data, algorithm, mo
     assert text == text_of(empty, session).replace("known as other", "sparse")
     assert opened.digest() == Session(empty, session).digest()
     assert empty.events(session, "undone")
-
-
-def test_an_open_session_goes_on_where_it_was(here, empty):
-    """An open session and its adopted copy ask the same next questions."""
-    opened = begin(here)
-    label_truly(opened, 7)
-    again = Session(empty, adopt(empty, io.BytesIO(text_of(here, opened.id).encode())))
-    for _ in range(5):
-        asked = [(one.place.asked.item, one.place.asked.margin) for one in (opened, again)]
-        assert asked[0] == asked[1]
-        say(opened, truth(opened)), say(again, truth(again))
-    assert opened.digest() == again.digest()
 
 
 def test_a_session_of_before_a_parameter_is_adopted(here, empty):
@@ -251,6 +239,10 @@ def without(text, line):
         (lambda text: event_edited(text, "grown", data=None), "event 1 of the log is not valid: rounds cannot be None"),
         (lambda text: event_edited(text, "marked", item=300), "is about an item that the data set does not have"),
         (lambda text: event_edited(text, "marked", data={"wrong": 1, "trains": 2}), "trains cannot be 2"),
+        (lambda text: event_edited(text, "tagged", item=300), "is about an item that the data set does not have"),
+        (lambda text: event_edited(text, "tagged", data={"tag": "x" * 61, "given": 1}), "tag cannot be 'xxx"),
+        (lambda text: event_edited(text, "tagged", data={"tag": "odd", "given": 2}), "given cannot be 2"),
+        (lambda text: event_edited(text, "tagged", data={"given": 1}), "tag cannot be None"),
         (lambda text: event_edited(text, "noted", item=2**53), "is about an item that the data set does not have"),
         (lambda text: event_edited(text, "added", data={"labels": 2**53, "horizon": 300}), "labels cannot be 9007199"),
         (lambda text: event_edited(text, "added", data={"labels": 0, "horizon": 300}), "labels cannot be 0"),

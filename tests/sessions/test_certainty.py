@@ -18,7 +18,6 @@ from oal_engine.sessions.insights.certainty import (
     sentences,
 )
 from oal_engine.sessions.look_back import Trace, verify
-from oal_engine.sessions.settings import SessionError
 from tests.harness.sessions import EVENTS, begin, label_truly, label_until_the_end, say, stream_of, take_back, truth
 
 MORE = {"budget": 120, "floor": 0.6, "parameters": {"delta": 0.5}}
@@ -159,9 +158,3 @@ def test_a_forecast_rises_with_labels_and_prevalence():
     assert floors == sorted(floors)
     assert 0 < floors[0] < floors[-1] < 1
     assert forecast(300, 10_000, 0.02) < forecast(300, 10_000, 0.2)
-
-
-def test_a_floor_is_for_two_classes(store):
-    """The `floor` option is refused for a multi-class session."""
-    with pytest.raises(SessionError, match=r"^a floor is for a positive and a negative class. Got several classes.$"):
-        begin(store, "classes", "MD-AMD", floor=0.5)

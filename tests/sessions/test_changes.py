@@ -134,17 +134,3 @@ def test_a_wrong_mark_trains_only_on_request(store):
         opened.feedback("asked", opened.history[0].item, True)
     with pytest.raises(SessionError, match="passed as positive"):
         opened.feedback("negative", passed_item(opened, NEGATIVE), True, trains=True)
-
-
-def test_notes_stand_by_item_and_touch_nothing_else(store):
-    """An item has only its newest note, and an empty note removes it. Notes do not change the state of a session."""
-    opened = begin(store)
-    say(opened, POSITIVE)
-    item, digest, version = opened.history[0].item, opened.digest(), opened.version
-    for event, text in (("one", "first"), ("two", "<b>second</b>"), ("one", "first")):
-        opened.note(event, item, text, "Ann")
-    assert ({item: "<b>second</b>"}, "<b>second</b>") == (opened.notes, opened.history[0].note)
-    opened.note("three", item, "")
-    assert ({}, digest, version) == (opened.notes, opened.digest(), opened.version)
-    with pytest.raises(SessionError, match=r"must be on an item of the stream\. Got 300"):
-        opened.note("four", 300, "nowhere")

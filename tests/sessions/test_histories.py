@@ -202,7 +202,11 @@ class Histories(RuleBasedStateMachine):
 
     @rule(item=ITEM, text=st.text(max_size=5), who=WHO)
     def note(self, item, text, who):
-        self.attempt("note", item, text, who)
+        """An item has its newest note, which changes nothing else."""
+        before = self.opened.digest(), self.opened.version
+        if self.attempt("note", item, text, who):
+            assert self.opened.notes.get(item, "") == text
+        assert (self.opened.digest(), self.opened.version) == before
 
     @rule(count=st.integers(1, 5))
     def append_items(self, count):
@@ -273,7 +277,8 @@ class Histories(RuleBasedStateMachine):
             self.look_back()
             assert self.store.problems() == []
             if self.opened.settings.dataset_name in ("sparse", "unlabelled"):
-                travelled(self.store, self.opened.id, self.there[self.opened.settings.dataset_name])
+                adopted = travelled(self.store, self.opened.id, self.there[self.opened.settings.dataset_name])
+                assert (adopted.digest(), adopted.place.progress) == (self.opened.digest(), self.opened.place.progress)
 
     def look_back(self):
         """Open each question of the session again, as the Replay page does, and compare it with the decisions."""
@@ -340,5 +345,6 @@ def test_any_history_is_rebuilt_bit_for_bit(data, other, there, run, monkeypatch
     verifies, here and, published, in another database, and its past can be opened again."""
     monkeypatch.setattr("oal_engine.sessions.asking.JOIN_WAIT_SECONDS", 0)
     monkeypatch.setattr("oal_engine.sessions.asking.REPEAT_AFTER", 2)
+    monkeypatch.setattr("oal_engine.sessions.asking.DIGEST_EVERY", 3)
     done = explore(run, (data, other), there, EXAMPLES)
     assert done["answer"] > 0

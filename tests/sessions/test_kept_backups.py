@@ -67,17 +67,6 @@ def test_the_newest_of_each_of_the_last_days_is_kept(path, opened):
     assert (folder / "mine").exists()
 
 
-def test_a_backup_is_kept_only_where_anything_is_new(path, opened):
-    """After a backup, the next one is made only once the database has changed."""
-    changed_at(path, at(0))
-    first = backups.keep(path, at(1))
-    changed_at(path, at(0))
-    assert backups.keep(path, at(2)) is None
-    opened.answer("later", opened.place.asked.id, 1)
-    second = backups.keep(path, at(24))
-    assert [first, second] == Store(path).backups
-
-
 def test_a_kept_backup_comes_back_with_sessions_that_verify(run):
     """A restored backup has the labels and rows from the time of the backup, whatever was answered, appended or damaged
     since. The damaged database is kept."""

@@ -17,8 +17,9 @@ from oal_engine.sessions.files import export
 from oal_engine.sessions.files.bundle import adopt
 from oal_engine.sessions.files.player import Player
 from oal_engine.sessions.insights import certainty, estimates, outcome
+from oal_engine.sessions.labels import SKIP, KnownLabel, KnownLabels, SessionError
 from oal_engine.sessions.session import Session
-from oal_engine.sessions.settings import SKIP, KnownLabel, KnownLabels, SessionError, create
+from oal_engine.sessions.settings import create
 from oal_engine.store import Store
 from tests.harness.sessions import (
     EVENTS,

@@ -225,28 +225,21 @@ def test_similar_wording_is_in_the_file(alike):
 
 
 BAD_SIMILAR = {
-    "no means": lambda lines: changed(lines, 0, "similar_means", []),
-    "large means": lambda lines: changed(lines, 0, "similar_means", [9.0] * len(lines[0]["similar_means"])),
-    "too few weights": lambda lines: changed(lines, 0, "similar_weights", lines[0]["similar_weights"][1:]),
-    "two weights": lambda lines: changed(lines, 0, "similar_weights", [[1, 2]] * len(lines[0]["similar_weights"])),
-    "no text": lambda lines: changed(lines, 3, "similar", 5),
-    "no base64": lambda lines: changed(lines, 3, "similar", "?" * len(lines[3]["similar"])),
-    "cut short": lambda lines: changed(lines, 3, "similar", lines[3]["similar"][4:]),
-    "not a number": lambda lines: changed(
+    "no means": lambda lines, _: changed(lines, 0, "similar_means", []),
+    "large means": lambda lines, _: changed(lines, 0, "similar_means", [9.0] * len(lines[0]["similar_means"])),
+    "too few weights": lambda lines, _: changed(lines, 0, "similar_weights", lines[0]["similar_weights"][1:]),
+    "two weights": lambda lines, _: changed(lines, 0, "similar_weights", [[1, 2]] * len(lines[0]["similar_weights"])),
+    "no text": lambda lines, _: changed(lines, 3, "similar", 5),
+    "no base64": lambda lines, _: changed(lines, 3, "similar", "?" * len(lines[3]["similar"])),
+    "cut short": lambda lines, _: changed(lines, 3, "similar", lines[3]["similar"][4:]),
+    "not a number": lambda lines, _: changed(
         lines, 3, "similar", base64.b64encode(b"\xff" * 4 * len(lines[0]["similar_means"])).decode()
     ),
-    "called an old one": lambda lines: changed(lines, 0, "oal_model", 1),
-    "too many shared columns": lambda lines: changed(lines, 0, "vectorizer", lines[0]["vectorizer"] | {"new": 10**6}),
+    "called an old one": lambda lines, _: changed(lines, 0, "oal_model", 1),
+    "too many shared columns": lambda lines, _: changed(
+        lines, 0, "vectorizer", lines[0]["vectorizer"] | {"new": 10**6}
+    ),
 }
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("damage", BAD_SIMILAR.values(), ids=BAD_SIMILAR)
-def test_damaged_similar_wording_is_refused(alike, tmp_path, damage):
-    """A model file with damaged columns of similar wording is refused with a one-sentence error."""
-    (tmp_path / "bad.gz").write_bytes(damage(lines_of(alike[1].read_bytes())))
-    with pytest.raises(ModelError, match=r"bad\.gz is not a usable model: .*\.$"):
-        model_file.read(tmp_path / "bad.gz")
 
 
 # Vectors
@@ -456,11 +449,12 @@ BAD_WAVES = {
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "damage"), [
     *(pytest.param("texts", damage, id=name) for name, damage in BAD.items()),
+    *(pytest.param("similar wording", damage, id=name) for name, damage in BAD_SIMILAR.items()),
     *(pytest.param("waves", damage, id=name) for name, damage in BAD_WAVES.items()),
 ])  # fmt: skip
-def test_a_damaged_or_hostile_file_is_refused_in_one_sentence(predict, file, table, tmp_path, kind, damage):
+def test_a_damaged_or_hostile_file_is_refused_in_one_sentence(predict, file, alike, table, tmp_path, kind, damage):
     """A damaged or hostile model file ends `predict` with exit code 1 and one line, without a traceback."""
-    whole = (file if kind == "texts" else table[1] / "m.gz").read_bytes()
+    whole = {"texts": file, "similar wording": alike[1], "waves": table[1] / "m.gz"}[kind].read_bytes()
     (tmp_path / "bad.gz").write_bytes(damage(lines_of(whole), whole))
     (tmp_path / "new.txt").write_text("happy\n")
     code, stdout, stderr = predict(tmp_path / "new.txt", using=tmp_path / "bad.gz")

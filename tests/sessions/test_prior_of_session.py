@@ -16,12 +16,11 @@ from oal_engine.output.jsonlines import JsonLinesError
 from oal_engine.sessions.files import methods, report
 from oal_engine.sessions.files.bundle import adopt
 from oal_engine.sessions.insights import estimates
-from oal_engine.sessions.look_back import verify
 from oal_engine.sessions.one_question import OneQuestion
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SessionError
 from oal_engine.store import Store
-from tests.harness.sessions import begin, erase, label_truly, take_back, text_of
+from tests.harness.sessions import begin, label_truly, take_back, text_of
 
 KNOWN = {"seed_words": ["gym", "swim"], "seed_items": ["i5"], "seed_texts": ["a gym of word1"]}
 
@@ -64,37 +63,6 @@ def test_the_learner_begins_with_what_is_known(store, algorithm):
     assert not opened.state.only().objective.seen.any()
     known = {"words": ["gym"], "items": ["i5"], "texts": ["a gym of word1"]}
     assert known | {"model": None, "scores": 0, "unknown": ["swim"]} == opened.settings.prior
-
-
-def test_a_published_session_brings_what_it_began_with(store, tmp_path):
-    """A published session has its prior weights, and passes verification in another database. A published session with
-    a weight for a column that does not exist is refused."""
-    opened, there = answered(store), database(tmp_path / "studio.db")
-    text = text_of(store, opened.id)
-    session = adopt(there, io.StringIO(text))
-    assert verify(there, session).verified
-    assert text == text_of(there, session)
-    erase(there, session)
-    assert {} == there.prior_weights(session)
-    head, *rest = text.splitlines()
-    broken = json.loads(head)
-    broken["settings"]["prior"]["weights"][0][0] = 10**6
-    with pytest.raises(JsonLinesError, match="must have columns below"):
-        adopt(there, io.StringIO("\n".join([json.dumps(broken), *rest])))
-    assert [] == there.sessions()
-
-
-@pytest.mark.slow
-def test_the_report_says_what_a_session_began_with(store):
-    """The report names the seed words, items and texts, and the seed words that do not occur in the data."""
-    page = report.page(answered(store)).decode()
-    assert "The model began with the word gym and the item i5 and 1 example text. Not in the data: swim." in page
-
-
-def test_several_classes_have_no_seeds(store):
-    """Seed words are refused in a session of several classes, because they point to one class."""
-    with pytest.raises(SessionError, match="seed words, items and texts are for"):
-        begin(store, "texts", "MPAA-I", classes=["a", "b"], seed_words=["gym"])
 
 
 QUESTIONS = [{"name": "gym"} | KNOWN, "even", {"name": "cat", "parent": "even", "seed_items": ["i4"]}]
@@ -182,5 +150,7 @@ def test_the_report_says_what_each_question_began_with(store):
     """The report and the text for a methods section name the seed words and items of each question."""
     opened = of_several(store, 12)
     for words in (report.page(opened).decode(), methods.markdown(opened)):
-        assert "gym: The model began with the word gym and the item i5" in words
+        assert (
+            "gym: The model began with the word gym and the item i5 and 1 example text. Not in the data: swim." in words
+        )
         assert "cat: The model began with the item i4." in words

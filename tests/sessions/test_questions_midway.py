@@ -181,14 +181,23 @@ def test_a_changed_session_travels(store, tmp_path):
     (r'{"part": 3}', '{"part": 2}', "does not open each question"),
     (r'("name": "half", "guidelines": "")', r'\1, "parent": "late"', "must be the last ones"),
     (r'("labels": \[-?1), 0,', r"\1, -1,", "does not have the labels"),
+    (r'"labels": \[0, 0, 0, 0\]', '"labels": [0, 0, 0]', "does not have the labels"),
+    (r'"labels": \[0, 0, 0, 0\]', '"labels": [0, 0, 1, 0]', "does not have the labels"),
+    (r'"labels": \[0, 0, 0, 0\]', '"labels": [0, 0, 2, 0]', "invalid value for data"),
+    (r'"parts": \[\[0.0, 1\], ', '"parts": [', "does not have the parts"),
+    ('"name": "rare"', '"name": "half"', "different names"),
 ])  # fmt: skip
 def test_a_file_whose_changes_do_not_fit_is_refused(store, tmp_path, old, new, words):
-    """A published session with an added question that no event opens, a parent that comes later, or an answer to a
-    closed question is refused, and nothing is stored."""
-    text = text_of(store, changed(store).id)
+    """A published session is refused if no event opens an added question, a parent comes later, a closed question is
+    answered, a record lacks the label or the part of a question, a label is invalid, or two questions have one name."""
+    opened = changed(store)
+    opened.answer(next(EVENTS), opened.current.id, 0)
+    text = text_of(store, opened.id)
     there = database(tmp_path / "there.db", "unlabelled", labels=(0, 0))
+    broken, count = re.subn(old, new, text, count=1)
+    assert count == 1
     with pytest.raises(ValueError, match=words):
-        bundle.adopt(there, io.StringIO(re.sub(old, new, text, count=1)))
+        bundle.adopt(there, io.StringIO(broken))
     assert [] == there.sessions()
     there.close()
 

@@ -10,7 +10,7 @@ import pytest
 from oal_engine.sessions.files import export
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import NEGATIVE, POSITIVE, SKIP, SessionError
-from oal_engine.store import StorageError, Store, StoreError
+from oal_engine.store import StorageError, Store
 from tests.harness.sessions import (
     EVENTS,
     RUNS,
@@ -166,15 +166,6 @@ def test_a_session_opens_while_another_process_writes(path, store):
     other.close()
     say(again, truth(again))
     assert 2 == len(standing(store, waiting))
-
-
-def test_an_action_in_a_removed_session_is_refused(store):
-    """Every action in a session that was removed meanwhile is refused, because the session does not exist."""
-    opened = begin(store)
-    store.remove_session(opened.id)
-    for act in (opened.refresh, lambda: say(opened, POSITIVE), lambda: opened.note("note", 1, "words")):
-        with pytest.raises(StoreError, match=rf"^session {opened.id} does not exist\.$"):
-            act()
 
 
 def test_a_session_of_another_engine_opens_if_it_is_reproduced_to_rounding(store):

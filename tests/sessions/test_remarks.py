@@ -5,8 +5,8 @@ import json
 import pytest
 
 from oal_engine.sessions import backups
+from oal_engine.sessions.log import Remarks
 from oal_engine.sessions.look_back import verify
-from oal_engine.sessions.remarks import Remarks
 from oal_engine.sessions.session import Session
 from oal_engine.store import Store
 from tests.harness.sessions import begin, database, label_truly, travelled
@@ -28,16 +28,16 @@ def test_only_new_events_are_read_for_each_answer(store, monkeypatch):
     opened.note("n2", 5, "")
     opened.tag("t1", 3, "late", True)
     monkeypatch.setattr(store, "query", watched)
-    before = remarks.notes
-    assert ({3: "first"}, {3: ["late"]}) == (before, remarks.tags)
+    before = remarks.read()
+    assert ({3: "first"}, {3: ["late"]}) == before
     opened.tag("t2", 3, "odd", True)
     opened.tag("t3", 3, "late", False)
     opened.note("n3", 3, "")
     opened.note("n4", 4, "second")
     read.clear()
-    assert ({4: "second"}, {3: ["odd"]}) == (remarks.notes, remarks.tags)
-    assert {3: "first"} == before
-    assert [4, 0] == [rows for rows, _ in read]
+    assert ({4: "second"}, {3: ["odd"]}) == remarks.read()
+    assert ({3: "first"}, {3: ["late"]}) == before
+    assert [4] == [rows for rows, _ in read]
     assert all("events_kind (session=? AND kind=? AND number>?)" in plan[0] for _, plan in read)
 
 

@@ -135,15 +135,6 @@ def test_whole_readings_are_compared_for_each_person(store, soon):
     assert (number - 1) / number == person.same.value
 
 
-def test_too_few_readings_give_no_number(store):
-    """Nine second answers are too few for a share of equal answers on a question, and for naming the question with the
-    lowest kappa."""
-    opened = team(store, 9, ())
-    found = agreements(opened)
-    assert [None] * 3 == [own.same for own in found.values()]
-    assert "9 readings have two answers." == agreement.of_session(opened)
-
-
 def test_lines_have_second_answers_only_where_they_were_asked(store):
     """A second answer labels the same questions as the first answer, even if one of them was closed since. A label for
     a question that was added since is refused."""

@@ -12,7 +12,7 @@ import pytest
 from oal_engine.kernel import metrics, stream
 from oal_engine.kernel.learners import weights
 from oal_engine.kernel.query_rules import paceable
-from oal_engine.sessions import asking
+from oal_engine.sessions import open_run
 from oal_engine.sessions.files import export
 from oal_engine.sessions.log import Log
 from oal_engine.sessions.session import Session
@@ -76,7 +76,7 @@ def test_a_question_keeps_why_it_was_asked(store):
 def test_a_question_is_asked_after_the_answer_before_it(store, monkeypatch):
     """The time of a question is when it became the current one, not when it was prepared."""
     clock = count(100)
-    monkeypatch.setattr(asking, "now", lambda: str(next(clock)))
+    monkeypatch.setattr(open_run, "now", lambda: str(next(clock)))
     replace_everywhere(monkeypatch, "now", lambda: str(next(clock)))
     opened = begin(store)
     label_truly(opened, 5)
@@ -178,26 +178,6 @@ def test_only_the_last_answer_can_be_taken_back(store):
     assert [1, -1] == standing(store, opened)
 
 
-def test_undo_and_another_answer(store, other):
-    """After undo the new answer counts in the state, in the log and after reopening; undone answers stay on record."""
-    opened = begin(store)
-    say(opened, POSITIVE)
-    say(opened, POSITIVE)
-    take_back(opened)
-    take_back(opened)
-    assert POSITIVE == opened.place.asked.old
-    say(opened, NEGATIVE)
-    say(opened, SKIP)
-    plain = begin(store)
-    for label in (NEGATIVE, SKIP):
-        say(plain, label)
-    assert plain.digest() == opened.digest() == Session(other, opened.id).digest()
-    assert [-1, 0, None] == [entry["label"] for entry in store.answers(opened.id)]
-    log = [(row["kind"], row["label"]) for row in store.events(opened.id, "answered", "undone")]
-    undone = [("undone", None)] * 2
-    assert [("answered", 1), ("answered", 1), *undone, ("answered", -1), ("answered", 0)] == log
-
-
 # Branches
 
 
@@ -207,7 +187,7 @@ def test_a_learner_too_big_to_branch_works_the_same(store, monkeypatch, data, al
     same as for a smaller one."""
     opened = begin(store, data, algorithm, **more)
     label_until_the_end(opened)
-    monkeypatch.setattr(asking, "BRANCH_LIMIT", 0)
+    monkeypatch.setattr(open_run, "BRANCH_LIMIT", 0)
     heavy = begin(store, data, algorithm, **more)
     while heavy.place.asked:
         assert {} == heavy.branches
@@ -415,6 +395,13 @@ def test_the_learner_never_sees_the_labels_of_the_data(store):
     ({"algorithm": "MPAA", "classes": ("a", " a")}, "a session needs 2 to 127 different class names. Got a, a."),
     ({"classes": ("a", "b", "c")}, "PAA-I asks for a positive and a negative class. Got 3 classes."),
     ({"positive_class": "a"}, "positive_class must be left out here. Got a."),
+    ({"repeat": 1.5}, "repeat of a session must be >= 0 and <= 1. Got 1.5."),
+    ({"repeat": float("nan")}, "repeat of a session must be >= 0 and <= 1. Got nan."),
+    ({"overlap": -0.1}, "overlap of a session must be >= 0 and <= 1. Got -0.1."),
+    ({"dataset": "classes", "algorithm": "auto-classes", "floor": 0.5},
+     "a floor is for a positive and a negative class. Got several classes."),
+    ({"dataset": "classes", "algorithm": "auto-classes", "seed_items": ["i1"]},
+     "seed words, items and texts are for a positive and a negative class. Got several classes."),
     ({"dataset": "classes", "positive_class": "e"}, "positive_class must be one of a, b, c, d. Got e."),
 ])  # fmt: skip
 def test_invalid_settings_are_refused(store, call, message):

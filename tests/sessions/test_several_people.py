@@ -1,18 +1,21 @@
 """Several people in one session get different items, and replaying the log of their events gives the same bits."""
 
+import csv
 from collections import Counter
+from itertools import product
+from math import comb
 
 import numpy as np
 import pytest
 
 from oal_engine.kernel.draws import draws
 from oal_engine.sessions import asking, look_back
-from oal_engine.sessions.asking import OVERLAP
+from oal_engine.sessions.files import export
 from oal_engine.sessions.insights import agreement, certainty, estimates
-from oal_engine.sessions.log import checked_event
+from oal_engine.sessions.open_run import OVERLAP
 from oal_engine.sessions.session import OthersAnsweredError, Session
 from oal_engine.sessions.settings import SKIP, SessionError
-from tests.harness.sessions import EVENTS, PEOPLE, begin, database, leave, reply
+from tests.harness.sessions import EVENTS, PEOPLE, begin, database, label_truly, leave, reply
 
 
 @pytest.fixture(scope="module")
@@ -151,18 +154,6 @@ def test_nothing_is_said_of_what_came_after_a_question_that_waits(store):
     assert certainty.of_session(opened).rounds > waits.round
 
 
-@pytest.mark.parametrize("stored", [
-    {"kind": ""}, {"kind": "unanswered"}, {"kind": "asked", "data": {"more": 1}}, {"kind": "answered", "question": 1},
-    {"kind": "answered", "label": 1}, {"kind": "grown", "data": {"rounds": 1.5}}, {"kind": "marked", "item": "x"},
-    {"kind": "grown", "data": {"rounds": float("inf")}}, {"kind": "marked", "item": 1, "data": {"wrong": 1}},
-])  # fmt: skip
-def test_what_is_no_event_is_refused(stored):
-    """An event from an untrusted file is refused unless it has a known kind, its exact fields, and whole numbers."""
-    nothing = {"number": 1_234, "question": None, "item": None, "label": None, "data": {}}
-    with pytest.raises(SessionError, match=r"^event 1,234 of the log is not valid: "):
-        checked_event(nothing | stored)
-
-
 def test_who_was_alone_keeps_what_a_page_may_show_already(store, monkeypatch):
     """A second person gets an item once no page shows questions prepared for one person alone; an answer to such a
     question is stored."""
@@ -198,20 +189,21 @@ def test_pages_that_ask_rarely_let_a_second_person_in(store, monkeypatch):
     assert opened.held("Bob")
 
 
-def test_three_people_answer_a_question_each_once(store):
-    """With `people=3`, three of four people answer each question: the first answer is the label, the other two are
-    second answers."""
-    opened = begin(store, "sparse", "PAA-I", budget=6, overlap=1.0, people=3)
+@pytest.mark.parametrize("people", [2, 3])
+def test_so_many_people_answer_a_question_each_once(store, people):
+    """Of four people, `people` answer each question: the first answer is the label, the others are second answers. No
+    item counts twice in the agreement."""
+    opened = begin(store, "sparse", "PAA-I", budget=6, overlap=1.0, people=people)
     for who in "anna ben cleo dora".split() * 12:
         if opened.held(who):
             reply(opened, who, 1)
     answered = Counter(row["question"] for row in store.opinions(opened.id))
-    assert {entry.id: 2 for entry in opened.log} == answered
+    assert {entry.id: people - 1 for entry in opened.log} == answered
     for entry in opened.log:
         further = [row["annotator"] for row in store.opinions(opened.id) if row["question"] == entry.id]
-        assert len({entry.annotator, *further}) == 3
+        assert len({entry.annotator, *further}) == people
     pairs = agreement.answer_pairs(opened)
-    assert (18, 6) == (len(pairs), len(agreement.one_each(pairs)))
+    assert (6 * comb(people, 2), 6) == (len(pairs), len(agreement.one_each(pairs)))
     assert all(own.pairs == own.equal for own in agreement.by_people(pairs).values())
 
 
@@ -230,3 +222,56 @@ def test_nobody_gets_more_questions_than_their_quota(store):
     assert 1 <= len(opened.held("ben")) <= 2
     with pytest.raises(SessionError, match="people of a session must be a whole number >= 2"):
         begin(store, "sparse", people=1)
+
+
+def test_what_is_answered_offline_is_kept_when_a_second_person_joins(store, tmp_path, monkeypatch):
+    """Anna answers two items offline, and Ben joins meanwhile. Her second answer is a label if its item was asked about
+    by then. Otherwise it is a late answer, which is exported without a question number, counts for her, and is no
+    second answer."""
+    monkeypatch.setattr(asking, "JOIN_WAIT_SECONDS", 0)
+    cases = set()
+    for seed, given in product(range(6), (1, -1, SKIP)):
+        opened = begin(store, shuffled=True, seed=seed)
+        for _ in range(seed % 5):
+            reply(opened, "anna")
+        held, painted = opened.held("anna")[0], opened.branches[given].asked
+        opened.held("ben")
+        opened.answer(next(EVENTS), held.id, given, "anna")
+        was_asked = store.asked_of_item(opened.id, painted.id) is not None
+        opened.answer(next(EVENTS), painted.id, -1, "anna")
+        labels = {entry.item: (entry.annotator, entry.label) for entry in opened.log if entry.label is not None}
+        assert (("anna", given), ("anna", -1) if was_asked else None) == (labels[held.item], labels.get(painted.item))
+        if not was_asked:
+            export.export(store, opened.id, "opinions", "csv", tmp_path / "late.csv")
+            (row,) = csv.DictReader((tmp_path / "late.csv").read_text().splitlines())
+            wanted = ("", f"i{painted.item}", "late", "anna", "")
+            assert wanted == tuple(row[name] for name in ("number", "id", "kind", "annotator", "stands"))
+            assert 1 == next(person.late for person in agreement.people(opened) if person.name == "anna")
+            assert [] == agreement.answer_pairs(opened)
+        cases.add(was_asked)
+    assert {True, False} == cases
+
+
+def test_an_answer_to_what_nobody_was_shown_is_refused(store, monkeypatch):
+    """A late answer is refused if its question does not exist or was prepared for somebody else."""
+    monkeypatch.setattr(asking, "JOIN_WAIT_SECONDS", 0)
+    opened = begin(store)
+    opened.held("anna")
+    painted = opened.branches[1].asked
+    opened.held("ben")
+    for question, who in ((painted.id, "carla"), (painted.id + 1000, "anna")):
+        if store.asked_of_item(opened.id, question) is None:
+            with pytest.raises(SessionError, match="this item is not the current question"):
+                opened.answer(next(EVENTS), question, 1, who)
+    assert [] == store.opinions(opened.id)
+
+
+def test_corrections_keep_few_prepared_questions(store):
+    """Each correction stores at most three prepared questions, one for each possible answer."""
+    opened = begin(store)
+    label_truly(opened, 4)
+    count = f"SELECT count(*) FROM questions WHERE session = {opened.id}"
+    before = store.number(count)
+    for turn in range(10):
+        opened.correct(next(EVENTS), opened.log[0].id, 1 if turn % 2 else -1)
+    assert store.number(count) - before <= 3 * 10

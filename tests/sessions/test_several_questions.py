@@ -1,7 +1,6 @@
 """Sessions that ask several yes/no questions about each item: one answer has a label for each question, and all else
 works as with one question."""
 
-import io
 import json
 import re
 
@@ -14,13 +13,13 @@ from oal_engine.kernel import certainty as kernel_certainty
 from oal_engine.kernel import metrics, questions, rows
 from oal_engine.kernel.runs import Run
 from oal_engine.sessions import another_pass, look_back, model
-from oal_engine.sessions.files import bundle, export, methods, player, report
+from oal_engine.sessions.files import export, methods, player, report
 from oal_engine.sessions.insights import certainty, estimates
 from oal_engine.sessions.one_question import OneQuestion, QuestionTrace, part_of
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SessionError, create
 from tests.harness.published import held
-from tests.harness.sessions import EVENTS, begin, database, stream_of, take_back, text_of
+from tests.harness.sessions import EVENTS, begin, stream_of, take_back
 
 NAMES = ["half", "fifth", "rare"]
 X = stream_of()[0]
@@ -112,13 +111,6 @@ def test_where_the_file_has_the_labels_the_curves_are_those_of_a_replay(store, t
     assert [True, True, True, False] == [OneQuestion(opened, name).labelled for name in (*NAMES, "more")]
     assert "The metrics of half, fifth, rare are exact: every item" in methods.markdown(opened)
     assert "Of the others: Metrics were estimated" in methods.markdown(opened)
-
-
-def test_a_question_that_needs_a_yes_has_no_yes_of_the_file_without_it(store):
-    """The exact label of a child question is a yes only if the file says yes to the child and to its parent."""
-    questions = ["half", {"name": "fifth", "parent": "half"}]
-    opened = begin(store, with_labels(store, "columns"), "auto", questions=questions)
-    assert np.minimum(Y[0], Y[1]).tolist() == OneQuestion(opened, "fifth").y.tolist()
 
 
 def test_the_labels_of_the_file_are_read_once(store):
@@ -215,27 +207,6 @@ def test_an_answer_without_any_label_is_a_skip(store):
     for name in ("half", "fifth"):
         opened.correct(next(EVENTS), id, 0, name=name)
     assert (1, 3) == (opened.place.progress.labels, opened.place.progress.skipped)
-
-
-@pytest.mark.parametrize(("old", "new", "sentence"), [
-    ('"labels": [0, 0, 0]', '"labels": [0, 0]', "does not have the labels"),
-    ('"labels": [0, 0, 0]', '"labels": [0, 1, 0]', "does not have the labels"),
-    ('"labels": [0, 0, 0]', '"labels": [0, 2, 0]', "invalid value for data"),
-    ('"parts": [[0.0, 1], [0.0, 1], [0.0, 1]]', '"parts": [[0.0, 1], [0.0, 1]]', "does not have the parts"),
-    ('"name": "rare"', '"name": "half"', "different names"),
-])  # fmt: skip
-def test_a_file_whose_parts_do_not_fit_is_refused(store, tmp_path, old, new, sentence):
-    """A published session is refused if a record lacks the label or the part of a question, if a label is invalid, or
-    if two questions have the same name."""
-    opened = of_several(store)
-    give(opened, 0)
-    text = text_of(store, opened.id)
-    assert old in text
-    there = database(tmp_path / "there.db", "unlabelled", labels=(0, 0))
-    with pytest.raises(ValueError, match=sentence):
-        bundle.adopt(there, io.StringIO(text.replace(old, new, 1)))
-    assert [] == there.sessions()
-    there.close()
 
 
 @pytest.mark.parametrize(("more", "sentence"), [

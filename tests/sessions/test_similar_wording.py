@@ -1,5 +1,5 @@
-"""Sessions over texts with similar wording (latent columns) are verified in another database, backups keep the columns,
-and comparisons run over such texts, too."""
+"""Sessions over texts with similar wording (latent columns) are verified in another database, and comparisons run over
+such texts, too."""
 
 import io
 import json
@@ -8,8 +8,6 @@ import pytest
 
 from oal_engine import experiments
 from oal_engine.datasets import Dataset, feeds
-from oal_engine.kernel import rows
-from oal_engine.sessions import backups
 from oal_engine.sessions.files import bundle
 from oal_engine.sessions.insights import top_terms
 from oal_engine.sessions.look_back import verify
@@ -44,16 +42,6 @@ def test_another_import_of_the_file_verifies_a_published_session(store, tmp_path
     other = database(tmp_path / "two")
     session = bundle.adopt(other, io.StringIO(text_of(store, 1)))
     assert verify(other, session).verified
-
-
-def test_a_backup_has_the_projection(store, tmp_path):
-    """A backup is sound, and turns new texts into the same rows as the original database does."""
-    backups.backup(store, tmp_path / "kept.tar")
-    new = ["goal referee unheardof", "oven dough"]
-    with backups.opened(tmp_path / "kept.tar") as other:
-        assert [None] * 3 == [part.problem for part in backups.check(other)]
-        made = [Dataset(each, "topics").transform(new) for each in (store, other)]
-        assert rows.content(made[0], 0) == rows.content(made[1], 0)
 
 
 def test_similar_wording_is_not_named_as_a_term(store):

@@ -1,6 +1,5 @@
 """Tags are added to items and removed, logged, published and exported; further columns are exported, too."""
 
-import io
 import json
 
 import pytest
@@ -9,14 +8,15 @@ from oal_engine import datasets
 from oal_engine.datasets import reading
 from oal_engine.datasets.reading import details
 from oal_engine.output import tables
-from oal_engine.output.jsonlines import JsonLinesError
 from oal_engine.sessions import look_back
-from oal_engine.sessions.files import bundle, export
+from oal_engine.sessions.files import export
+from oal_engine.sessions.labels import POSITIVE, SessionError, checked_tags
 from oal_engine.sessions.session import Session
-from oal_engine.sessions.settings import MOST_TAGS, POSITIVE, SessionError, checked_tags, create
+from oal_engine.sessions.settings import create
 from oal_engine.store import Store, StoreError
+from oal_engine.store.fields import MOST_TAGS
 from tests.harness.exports import GUARDED, TYPED, rows_of
-from tests.harness.sessions import EVENTS, begin, database, say, text_of
+from tests.harness.sessions import EVENTS, begin, say
 
 ASK, WRONG = "ask a colleague", "wrong <b>population</b>"
 
@@ -57,6 +57,8 @@ def test_a_tag_that_the_session_does_not_have_is_refused(store, opened):
     one_of = "a tag must be a tag of the session:"
     assert f"{one_of} {ASK}, {WRONG}. Got odd." == refused(opened, 0, "odd")
     assert "a tag must be on an item of the stream. Got 300." == refused(opened, 300, ASK)
+    with pytest.raises(SessionError, match=r"^a note must be on an item of the stream\. Got 300\.$"):
+        opened.note(next(EVENTS), 300, "nowhere")
     opened.tag(next(EVENTS), 0, ASK, True)
     store.update_session(opened.id, {"tags": None})
     assert f"{one_of} none. Got {ASK}." == refused(opened, 1, ASK)
@@ -78,33 +80,6 @@ def test_names_that_no_tag_can_have_are_refused(names, sentence):
     with pytest.raises(SessionError) as caught:
         checked_tags(names)
     assert sentence == str(caught.value)
-
-
-def test_a_session_without_tags_is_published_as_before(store):
-    """The header of a published session without tags has neither tags nor shown columns."""
-    opened = begin(store)
-    say(opened, POSITIVE)
-    head = json.loads(text_of(store, opened.id).splitlines()[0])
-    assert not {"tags", "shown"} & head["settings"].keys()
-
-
-@pytest.mark.parametrize(("change", "sentence"), [
-    ({"item": 300}, "event 2 is about an item that the data set does not have"),
-    ({"item": -1}, "invalid value for item in line"), ({"item": None}, "not valid: item cannot be None"),
-    ({"data": {"tag": "x" * 61, "given": 1}}, "event 2 of the log is not valid: tag cannot be 'xxx"),
-    ({"data": {"tag": ASK, "given": 2}}, "event 2 of the log is not valid: given cannot be 2"),
-    ({"data": {"given": 1}}, "event 2 of the log is not valid: tag cannot be None"),
-    ({"at": "now"}, "invalid value for at in line"), ({"id": 1}, "invalid value for id in line"),
-])  # fmt: skip
-def test_a_published_tag_that_is_invalid_is_refused(tmp_path, opened, change, sentence):
-    """The error about an invalid tag in a published session names its field and event or line; nothing is stored."""
-    there = database(tmp_path / "there.db", "sparse")
-    opened.tag(next(EVENTS), 3, ASK, True)
-    lines = [json.loads(line) for line in text_of(opened.store, opened.id).splitlines()]
-    next(line for line in lines if line.get("kind") == "tagged").update(change)
-    with pytest.raises(JsonLinesError, match=sentence):
-        bundle.adopt(there, io.StringIO("".join(f"{json.dumps(line)}\n" for line in lines)))
-    assert [] == there.sessions()
 
 
 # Exports
@@ -172,15 +147,6 @@ def test_many_further_columns_come_back(store, tmp_path):
     again = reading.read(tmp_path / "out.csv")
     assert tuple(names) == again.columns.details[-len(names) :]
     assert [f"0 {name}" for name in names] == json.loads(again.details[0])[-len(names) :]
-
-
-def test_an_export_without_tags_or_further_columns_is_as_before(store):
-    """An export without tags and further columns has no columns for them."""
-    opened = begin(store)
-    say(opened, POSITIVE)
-    own = ["features" if name == "text" else name for name in export.LABELS]
-    assert own == list(export.labels(store, opened.id)[0].columns)
-    assert list(export.DECISIONS) == list(export.decisions(opened)[0].columns)
 
 
 def test_exported_answers_are_imported_again_with_their_tags(papers, tmp_path):

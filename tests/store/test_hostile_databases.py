@@ -378,7 +378,7 @@ ROW = "studio.rows/0123456789abcdef"
         ("studio.rows/0123456789ABCDEF/y.npy", b"x", {}),
         (f"{ROW}/{'y' * 5000}.npy", b"x", {}),
         (f"{ROW}/y.npy\n", b"x", {}),
-        *((f"{ROW}/y.npy", b"", {"type": kind, "linkname": "/etc/passwd"}) for kind in (b"1", b"2", b"3", b"4", b"6")),
+        *((f"{ROW}/y.npy", b"", {"type": kind, "linkname": "/etc/passwd"}) for kind in map(str.encode, "123456")),
         (f"{ROW}/y.npy", b"x", {"pax_headers": {"GNU.sparse.realsize": str(10**15), "GNU.sparse.map": "0,1"}}),
         (f"{ROW}/y.npy", b"x", {"pax_headers": {"size": str(10**15)}}),
         ("studio.db-wal", b"x", {}),

@@ -243,12 +243,10 @@ def test_two_labels_for_one_question_cannot_stand(store, session):
     with pytest.raises(ConflictError, match="UNIQUE"):
         answer(store, session, question, -1, "second", "Bob")
     undo(store, session, question, "undo")
-    assert (1, None) == (store.old_label(session, question), store.standing_label(session, question))
+    assert store.standing_label(session, question) is None
     answer(store, session, question, -1, "second", "Bob")
-    assert 1 == store.old_label(session, question)
     undo(store, session, question, "undo again")
     third = answer(store, session, question, 0, "third", "Ann")
-    assert -1 == store.old_label(session, question)
     standing = store.standing_label(session, question)
     assert (third, 0, "Ann") == (standing["given"], standing["label"], standing["annotator"])
     assert ("undone", "answered") == (store.event("undo")["kind"], store.event("first")["kind"])
@@ -268,17 +266,6 @@ def test_what_a_page_sent_is_stored_once(store, session):
     assert ["answered"] == [row["kind"] for row in store.events(session, "answered", "undone")]
 
 
-def test_the_last_label_is_the_last_whatever_the_clock_says(store, session, monkeypatch):
-    """The last label is the one stored last, because a clock may go backwards."""
-    clock = iter("987654321")
-    replace_everywhere(monkeypatch, "now", lambda: next(clock))
-    question = ask(store, session)
-    for label in (1, -1):
-        answer(store, session, question, label)
-        undo(store, session, question)
-    assert -1 == store.old_label(session, question)
-
-
 @pytest.fixture
 def told(store, session):
     """The questions of a session with every kind of change to its answers: corrections, undos, second and late answers,
@@ -294,7 +281,7 @@ def told(store, session):
     answer(store, session, first, -1, annotator="Cat", kind="corrected")
     answer(store, session, first, 0, annotator="Bob", kind="late")
     answer(store, session, first, -1, annotator="Ann", kind="again")
-    store.withdraw(session, first, "Bob")
+    store.put_event(session, "withdrawn", None, "Bob", question=first)
     answer(store, session, second, -1, annotator="Cat", kind="late", seconds=3.0)
     answer(store, session, third, 1, annotator="Ann")
     answer(store, session, third, -1, annotator="Ann", kind="corrected")
@@ -302,7 +289,7 @@ def told(store, session):
     answer(store, session, second, -1, annotator="Ann", kind="corrected")
     answer(store, session, second, 1, annotator="Ann", kind="corrected")
     answer(store, session, second, 0, annotator="Ann", kind="second")
-    store.withdraw(session, second, "Ann")
+    store.put_event(session, "withdrawn", None, "Ann", question=second)
     answer(store, session, second, -1, annotator="Ann", kind="late")
     return questions
 
@@ -316,7 +303,7 @@ def test_what_counts_follows_from_the_events(store, session, told):
     """Labels and opinions (second, repeated and late answers) are the same if derived from events one by one or all at
     once. A correction replaces a label and keeps the first one. Undone answers are in neither table. Of each person's
     opinions on a question, the first one that is not withdrawn counts."""
-    first, second, third = told
+    first, second, _ = told
     at = [None, *(row["at"] for row in store.events(session))]
     expected = {
         "labels": [
@@ -331,7 +318,6 @@ def test_what_counts_follows_from_the_events(store, session, told):
     }
     made = counting(store)
     assert expected == {table: [tuple(row.values()) for row in made[table]] for table in made}
-    assert -1 == store.old_label(session, third)
     with store.transaction():
         for table in made:
             store.db.execute(f"DELETE FROM {table}")
@@ -440,19 +426,6 @@ def test_a_data_set_is_found_by_id_or_name(store):
             store.dataset(missing)
     with pytest.raises(StoreError, match=r"^session 3 does not exist\.$"):
         store.session(3)
-
-
-def test_the_answers_are_the_labels_that_stand(store, session):
-    """`answers` gives each question its current label, not one that was undone and not the label in the data."""
-    first = ask(store, session, number=1, item=1)
-    answer(store, session, first, 1, annotator="Ann", seconds=1.0)
-    undo(store, session, first)
-    answer(store, session, first, -1, annotator="Bob", seconds=2.5)
-    ask(store, session, parent=first, branch=-1, number=2, item=2)
-    wanted = ("number", "item", "label", "first", "annotator", "seconds")
-    assert [(1, 1, -1, -1, "Bob", 2.5), (2, 2, None, None, None, None)] == [
-        tuple(entry[key] for key in wanted) for entry in store.answers(session)
-    ]
 
 
 def test_sessions_are_listed_with_their_progress(store, session, monkeypatch):

@@ -24,7 +24,7 @@ from oal_engine.store import Row
 
 from ..background import compile_later
 from ..components.pulse import idle_seconds
-from ..page import check_may_answer, checked_role, counted, store, stored_settings
+from ..page import check_may_answer, checked_role, counted, removed_in_words, store, stored_settings
 from . import messages
 
 OPENING = "Opening the session…"
@@ -133,8 +133,8 @@ class CardServer:
 
     def handle(self, event: messages.Event, annotator: str) -> None:
         """Store an event of the card."""
-        with self._lock:
-            check_may_answer(self.session.store, self.session.id)
+        with self._lock, removed_in_words():
+            check_may_answer(self.session.store, self.session.id, is_read=True)
             self._act(event, annotator)
             self._remember(event, annotator)
             self._events += 1
@@ -149,6 +149,7 @@ class CardServer:
             case messages.Tag():
                 session.tag(event.id, event.item, event.tag, event.added, annotator)
             case messages.Preference():
+                session.refresh()
                 session.store.put_preferences(annotator, self._preferences(annotator) | event.changes.chosen)
             case messages.Undo():
                 try:
@@ -194,8 +195,7 @@ class CardServer:
     def _check_item(self, event: messages.Answer | messages.Correction) -> None:
         """Refuse an answer if its question is about a different item from the one that it names: in a restored
         database, a question may reuse an id that the browser knows."""
-        asked = self.session.store.item_of(self.session.id, event.question)
-        if event.item is not None and event.item != asked:
+        if event.item not in (None, self.session.item_of(event.question)):
             raise SessionError(REPLACED)
 
     def _is_given(self, event: messages.Answer, annotator: str) -> bool:
@@ -234,9 +234,11 @@ class CardServer:
         return frame
 
     def _frame(self, problem: str | None, annotator: str, review: int | None, marks: bool | None) -> dict[str, Any]:
-        with self._lock:
+        with self._lock, removed_in_words():
             session = self.session
-            settings, keys = self.settings(), keys_of(session.names)
+            checked_role(session.store, session.id, is_read=True)
+            place, ahead = self._held(annotator)
+            settings, keys = session.settings, keys_of(session.names)
             classes = [{"label": label, "name": name, "keys": keys[label]} for label, name in session.names.items()]
             frame: dict[str, Any] = {"session": self.name, "error": problem}
             frame |= {"classes": classes, "pushed": MEANINGS["pushed"]}
@@ -244,10 +246,10 @@ class CardServer:
                 keys = keys_of(dict(enumerate(settings.question_names, 1)))
                 frame["questions"] = [each | {"keys": keys[k]} for k, each in enumerate(settings.plain_questions, 1)]
                 frame["answer_each"] = settings.answer_each
-            place, ahead = self._held(annotator)
             preferences = self._preferences(annotator) if annotator else None
             highlight = marks if preferences is None else preferences.get("highlight")
-            annotations = Annotations(session.notes, session.tags, "marks" if highlight else "item")
+            annotations = Annotations(*session.remarks.read(), "marks" if highlight else "item")
+            self._items.load(each.asked for places in ({0: place}, *ahead.values()) for each in places.values())
             return frame | {
                 "place": self._place(place, self._asked(place, annotations)) | self._quota(place, annotator),
                 "previous": session.previous_of(annotator),
@@ -297,7 +299,7 @@ class CardServer:
     @property
     def log(self) -> list[Entry]:
         """The history of the session."""
-        return self.cached("log", lambda: self.session.history, self.session.notes, self.session.tags)
+        return self.cached("log", lambda: self.session.history, *self.session.remarks.read())
 
     def cached(self, name: str, compute: Callable[[], Any], *inputs: Any) -> Any:
         """Return the cached data `name`, computed again only if the log or the other `inputs` have changed."""

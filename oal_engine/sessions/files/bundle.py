@@ -38,8 +38,9 @@ from ...store.fields import (
     is_title,
 )
 from .. import look_back
+from ..labels import SessionError, plain, summary
 from ..log import ANSWERS, asks, checked_event, lasting
-from ..settings import SessionError, create, plain, stored_options, summary
+from ..settings import create, stored_options
 
 FORMATS = 3, 4  # version 3, of OAL Studio 0.3.0, has no digest of texts
 DATASET = ("name", "items", "features")
@@ -53,11 +54,14 @@ def fingerprint(dataset: Dataset) -> dict[str, str]:
     ids, texts and kept columns of its items."""
     terms = dataset.vocabulary.terms if dataset.vocabulary else dataset.feature_names
     arrays = [value for value in dataset.rows if isinstance(value, np.ndarray)]
+    items = hashlib.sha256()
+    for item in dataset.contents(0, dataset.y.size):
+        items.update(json.dumps(item).encode() + b"\n")
     return {
         "rows": _digest([dataset.rows.columns], *arrays),
         "vocabulary": _digest(terms),
         "labels": _digest(dataset.classes, dataset.y),
-        "texts": _digest_of_items(dataset),
+        "texts": items.hexdigest(),
     }
 
 
@@ -65,13 +69,6 @@ def _digest(names: Iterable[object], *arrays: np.ndarray) -> str:
     digest = hashlib.sha256(json.dumps(list(names)).encode())
     for array in arrays:
         digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()
-
-
-def _digest_of_items(dataset: Dataset) -> str:
-    digest = hashlib.sha256()
-    for item in dataset.contents(0, dataset.y.size):
-        digest.update(json.dumps(item).encode() + b"\n")
     return digest.hexdigest()
 
 

@@ -20,11 +20,11 @@ from ...output.tools import LabeledItem, LabeledItems
 from ...store import Row, Store
 from .. import model
 from ..insights import certainty, outcome
-from ..log import read_entries
+from ..labels import SKIP, SessionError
+from ..log import Remarks, read_entries
 from ..one_question import OneQuestion
-from ..remarks import Remarks
 from ..session import Session
-from ..settings import SKIP, SessionError, Settings
+from ..settings import Settings
 from . import methods, model_formats, report
 from .item_columns import ANSWER, MODEL, ItemColumns, origin
 
@@ -46,7 +46,11 @@ def labels(store: Store, session: int) -> tuple[OutputTable, str | None]:
     waits. Only the log is needed, so the labels of a session that does not open can be exported too. Also return a
     sentence if the numbers of the items cannot be read, else None.
     """
-    settings, log, notes = Settings.read(store, session), read_entries(store, session), Remarks(store, session).notes
+    settings, log, notes = (
+        Settings.read(store, session),
+        read_entries(store, session),
+        Remarks(store, session).read()[0],
+    )
     columns = LABELS | _of_questions(settings)
     known_labels = store.known_labels(session)
     words, missing = settings.answers, None
@@ -339,17 +343,15 @@ WHATS = (*TABLES, "model", "report", "methods")
 def _write_model(session: Any, kind: str, file: BinaryIO) -> None:
     """Write the model of a session to a file. If the session asks several questions, write a ZIP archive with a model
     for each."""
-    if session.settings.audited:
-        raise SessionError("a model that begins with a column needs it: export the audit or the predictions.")
-    model_format = model_formats.FORMATS[kind]
-    if not session.several:
-        model_format.write(model.of_session(session), file)
+    models, model_format = model.of_each(session), model_formats.FORMATS[kind]
+    if "" in models:
+        model_format.write(models[""], file)
         return
     with ZipFile(file, "w") as archive:
-        for number, name in enumerate(session.settings.question_names, 1):
+        for number, (name, each) in enumerate(models.items(), 1):
             path = f"{number}-{NOT_IN_PATHS.sub('-', name)}{model_format.suffixes[0]}"
             with tools.new_file(archive, path) as target:
-                model_format.write(model.of_session(OneQuestion(session, name)), target)
+                model_format.write(each, target)
 
 
 def export(

@@ -7,7 +7,7 @@ from ...datasets import Dataset, columns_of
 from ...datasets.reading import details
 from ...output.tables import FEATURES, LABEL, TEXT, TITLE_AND_ABSTRACT, OutputTable, block_rows, blocks
 from ...store import Row, Store
-from ..remarks import Remarks
+from ..log import Remarks
 from ..settings import Settings
 
 TAGS = "tags"
@@ -31,7 +31,7 @@ class ItemColumns:
     def __init__(
         self, store: Store, settings: Settings, own: Mapping[str, type], with_contents: bool, titles: bool = False
     ) -> None:
-        self.store, self.dataset, self.tags = store, settings.dataset, Remarks(store, settings.id).tags
+        self.store, self.dataset, self.tags = store, settings.dataset, Remarks(store, settings.id).read()[1]
         record = store.dataset(self.dataset)
         self.texts = with_contents and record["kind"] == "text"
         self.tagged = {TAGS: str} if settings.tags or self.tags else dict[str, type]()

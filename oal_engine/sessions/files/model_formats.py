@@ -36,7 +36,8 @@ def estimator(model: Model) -> Any:
     SavedModel. Raise ModelError if the model needs vectors of its texts."""
     if model.means is not None:
         raise ModelError(f"the model of {model.head['session']} needs vectors of its texts, which .skops files lack.")
-    if not (model.is_plain or _has_plain_words(model)):
+    plain_words = model.text and model.projection is None and model.head["vectorizer"]["pattern"] in SAME_TOKENS
+    if not (model.is_plain or plain_words):
         return SavedModel(_content(model))
     from sklearn.pipeline import make_pipeline
 
@@ -44,11 +45,6 @@ def estimator(model: Model) -> Any:
     if not model.text and not model.has_numbered_columns:  # so that a DataFrame with other columns is refused
         _fitted(getattr(steps[0], "estimator_", steps[0]), feature_names_in_=np.array(model.names, object))
     return make_pipeline(*steps)
-
-
-def _has_plain_words(model: Model) -> bool:
-    """Tell whether the features are only tf-idf values of words that scikit-learn tokenizes in the same way."""
-    return model.text and model.projection is None and model.head["vectorizer"]["pattern"] in SAME_TOKENS
 
 
 def _features(model: Model) -> Iterator[Any]:
@@ -84,11 +80,12 @@ def _classifier(model: Model) -> Any:
 
     weights, offsets = _line(model)
     own = {"classes_": model.classes_, "n_features_in_": len(model.names)}
-    if not _has_probabilities(model):
+    if model.multiclass or model.calibration.reason:  # it has no probabilities
         if not model.multiclass:  # a margin of exactly theta predicts positive; a Perceptron requires more than 0
             offsets = np.nextafter(offsets, np.inf)
         return _fitted(Perceptron(), coef_=weights.T.copy(), intercept_=offsets, **own)
-    slope, threshold = _log_odds(model)
+    slope, intercept = float(model.calibration.slope or 0), float(model.calibration.intercept or 0)
+    threshold = slope * model.head["theta"] + intercept  # the log odds at a decision value of 0
     chances = _fitted(
         SGDClassifier(loss="log_loss"), coef_=slope * weights.T, intercept_=slope * offsets + threshold, **own
     )
@@ -101,16 +98,6 @@ def _fitted(learner: Any, **attributes: Any) -> Any:
     for name, value in attributes.items():
         setattr(learner, name, value)
     return learner
-
-
-def _has_probabilities(model: Model) -> bool:
-    return not (model.multiclass or model.calibration.reason)
-
-
-def _log_odds(model: Model) -> tuple[float, float]:
-    """Return the slope of the log odds over the decision value, and the log odds at a decision value of 0."""
-    slope, intercept = float(model.calibration.slope or 0), float(model.calibration.intercept or 0)
-    return slope, slope * model.head["theta"] + intercept
 
 
 def _line(model: Model) -> tuple[np.ndarray, np.ndarray]:

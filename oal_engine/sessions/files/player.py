@@ -12,9 +12,9 @@ from ...output.plots import NAMES
 from .. import look_back
 from ..insights import certainty, curves, estimates, outcome, top_terms
 from ..items import SAVED, Items, Show
+from ..labels import SKIP
 from ..log import Entry, StoredQuestion
 from ..one_question import OneQuestion
-from ..settings import SKIP
 from ..state import ALL_ROUNDS, Place
 
 ESTIMATED = "Estimated from the answers and the chances with which they were asked, with intervals of 95 %."

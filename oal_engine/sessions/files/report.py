@@ -26,10 +26,10 @@ from ...versions import versions
 from ..insights import agreement, answer_checks, certainty, drift, estimates, outcome, top_terms
 from ..insights.answer_checks import AnswerCheck
 from ..insights.curves import percent
+from ..labels import SKIP
 from ..log import Entry
 from ..one_question import OneQuestion
 from ..session import Session
-from ..settings import SKIP
 from . import methods
 
 STRONGEST = 15  # terms of each class
@@ -41,7 +41,7 @@ HEADING = re.compile(r"(</?)h2\b")
 DEPTHS = (0.1, 0.25, 0.5, 0.75, 1, 1.5, 2)  # of the list of positives, relative to its length
 
 
-class Line(NamedTuple):
+class Curve(NamedTuple):
     """A line of a figure. It is dashed if it has an interval: (lower ends, upper ends)."""
 
     name: str
@@ -121,11 +121,11 @@ def _figures(files: Iterable[bytes]) -> str:
     return f"<figure>{''.join(map(inline, files))}</figure>"
 
 
-def _drawn(title: str, lines: Sequence[Line]) -> bytes:
+def _drawn(title: str, lines: Sequence[Curve]) -> bytes:
     return drawn("svg", _draw, title, lines, size=ON_PAGE, ink=INK)
 
 
-def _draw(axes: Any, title: str, lines: Sequence[Line]) -> None:
+def _draw(axes: Any, title: str, lines: Sequence[Curve]) -> None:
     for (name, x, y, interval), (color, *_, mark) in zip(lines, STYLES):
         dash = {"linestyle": "--" if interval else "-", "marker": mark, "markevery": 0.15, "markersize": 4}
         axes.plot(x, y, color=color, label=plain(name), **dash)
@@ -182,9 +182,9 @@ def quality(session: Session) -> Iterator[str]:
     """Yield the curves and the table of the metrics, exact or estimated, or the reason why they are missing."""
     rounds, counts = session.curve(POINTS)
     done = np.maximum(counts.sum((1, 2, 3)), 1)
-    shares = [Line("asked", rounds, counts[..., 1].sum((1, 2)) / done)]
+    shares = [Curve("asked", rounds, counts[..., 1].sum((1, 2)) / done)]
     if not session.multiclass:
-        shares.append(Line("pushed", rounds, metrics.pushed(counts) / done))
+        shares.append(Curve("pushed", rounds, metrics.pushed(counts) / done))
     share = _drawn("Share of the stream", shares)
     yield _heading("How good it is")
     if not session.labelled:
@@ -194,7 +194,7 @@ def quality(session: Session) -> Iterator[str]:
     curves = {name: session.evaluate(counts, name) for name in metrics.EVALUATIONS}
     final = {name: session.evaluate(session.place.counts, name) for name in metrics.EVALUATIONS}
     yield sentence("Exact: every item of the data has a label of its own, which the session has never seen.")
-    lines = {metric: [Line(NAMES[name], rounds, curves[name][metric]) for name in curves] for metric in wanted[:2]}
+    lines = {metric: [Curve(NAMES[name], rounds, curves[name][metric]) for name in curves] for metric in wanted[:2]}
     yield _figures([*(_drawn(TITLES[metric], lines[metric]) for metric in lines), share])
     rows = ([TITLES[metric], *(number(metric, final[name][metric]) for name in NAMES)] for metric in wanted)
     yield _table(["", *NAMES.values()], rows)
@@ -224,11 +224,11 @@ def _estimated(session: Session, share: bytes) -> Iterator[str]:
     yield _table(["Estimated", *NAMES.values()], rows)
 
 
-def _bands(points: Sequence[estimates.Point], metric: str) -> Iterator[Line]:
+def _bands(points: Sequence[estimates.Point], metric: str) -> Iterator[Curve]:
     """Yield the lines of an estimated metric with their intervals, over the rounds at which it has an estimate."""
     for name, title in NAMES.items():
         rounds, (values, *band) = estimates.line(points, name, metric)
-        yield Line(title, rounds, values, band)
+        yield Curve(title, rounds, values, band)
 
 
 def _interval(estimate: estimates.Estimate | None) -> str:
@@ -265,7 +265,7 @@ def _answers(session: Session) -> Iterator[str]:
     if most:
         labelled = [entry for entry in log if entry.label]
         labels, rounds = (np.array([getattr(entry, key) for entry in labelled]) for key in ("label", "round"))
-        lines = [Line(name, rounds + 1, (labels == k).cumsum()) for k, name in session.names.items() if k in most]
+        lines = [Curve(name, rounds + 1, (labels == k).cumsum()) for k, name in session.names.items() if k in most]
         yield _figures([_drawn("Answers of each class", lines)])
     words, all_answers = session.names | {SKIP: "skipped"}, max(1, len(log))
     rows = [[name, f"{counts[label]:,}", percent(counts[label] / all_answers)] for label, name in words.items()]
@@ -312,13 +312,11 @@ def _checks(session: Session) -> Iterator[str]:
     """Yield the tables of answers that deserve a second look."""
     checks = answer_checks.of_session(session)
     words, items = session.settings.answers, checks.items
-    ids = session.store.items(
-        session.dataset.id, sorted({each.entry.item for each in checks.at_odds + checks.decisive})
-    )
+    ids = _ids(session, (each.entry.item for each in checks.at_odds + checks.decisive))
 
     def table(listed: Sequence[AnswerCheck]) -> str:
         rows = (
-            [ids[each.entry.item]["id"], f"{each.entry.number:,}", words[each.entry.label], words[each.other],
+            [ids[each.entry.item], f"{each.entry.number:,}", words[each.entry.label], words[each.other],
              f"{each.margin:.2f}", f"{each.without:,}", f"{each.corrected:,}"]
             for each in listed[:MAX_CHECKS]
         )  # fmt: skip

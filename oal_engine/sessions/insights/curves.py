@@ -10,7 +10,7 @@ from ...kernel import metrics
 from ...kernel.spending import Plan, expected
 from ...output.plots import NAMES, TITLES
 from ..fold import Run
-from ..settings import SKIP
+from ..labels import SKIP
 from . import estimates
 
 POINTS = 200  # of a curve: more cost time in the browser and are not visible

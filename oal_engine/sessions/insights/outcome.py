@@ -14,9 +14,9 @@ from ...kernel.query_rules import paceable
 from ...output.plots import METRICS, NAMES, OF_THE_LIST, TITLES
 from .. import model
 from ..fold import Run
+from ..labels import SKIP
 from ..one_question import OneQuestion, OtherColumn
 from ..session import Session
-from ..settings import SKIP
 from . import certainty, estimates, ranking
 from .curves import percent
 from .estimates import Estimate, Estimates
@@ -70,15 +70,11 @@ def deciders(session: Session) -> dict[str, OneQuestion]:
     return {words: OneQuestion(session, name) for name, words in session.settings.decider_names.items()}
 
 
-def _others(session: Session) -> dict[str, OneQuestion]:
-    """Return {name: run} for the other columns of labels or scores that an audit judges."""
-    return {name: OtherColumn(session, name) for name in (session.settings.audited or {}).get("others", ())}
-
-
 def audit(session: Session) -> tuple[list[tuple[str, ...]], list[tuple[str, str]]]:
     """Return the quality of the audited labels or scores, alone and with the answers, as a table with a row for each
     metric. Also return rows (name, value in words) on the number of positives and the benefit of more answers."""
-    runs, others = deciders(session), _others(session)
+    runs, judged = deciders(session), (session.settings.audited or {}).get("others", ())
+    others = {name: OtherColumn(session, name) for name in judged}
     now = [estimates.of_session(run) for run in [*runs.values(), *others.values()]]
     table: list[tuple[str, ...]] = [("Estimated", *runs, *others)]
     for metric in AUDITED:
@@ -250,9 +246,8 @@ class Outcome(NamedTuple):
             lines.append(("Random questions would have given", f"about {self.labels * value:,.0f}{between}"))
         lines.append(("List of positives", f"{self.ranking.listed:,} of {self.listed.size:,} items"))
         if self.ranking.listed and (depths := self.ranking.depths([self.ranking.listed])):
-            lines.append(("Right in the list", depths[0].precision_in_words))
-            lines.append((f"Of all that are {name}, in the list", depths[0].recall_in_words))
-            lines.append((OF_THE_LIST.format(TITLES["f1"]), depths[0].f1_in_words))
+            names = "Right in the list", f"Of all that are {name}, in the list", OF_THE_LIST.format(TITLES["f1"])
+            lines += zip(names, depths[0].in_words)
         return lines
 
 

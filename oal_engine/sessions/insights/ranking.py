@@ -47,25 +47,14 @@ class Depth(NamedTuple):
 
     def sentence(self, name: str) -> str:
         """Describe the quality in a sentence. name: name of the positive class."""
-        return (
-            f"{self.precision_in_words} of them are right, and {self.recall_in_words} of all that are {name} are among "
-            "them."
-        )
+        precision, recall, _ = self.in_words
+        return f"{precision} of them are right, and {recall} of all that are {name} are among them."
 
     @property
-    def precision_in_words(self) -> str:
-        """Precision in percent, with its interval."""
-        return _in_words(self.precision)
-
-    @property
-    def recall_in_words(self) -> str:
-        """Recall in percent, with its interval."""
-        return _in_words(self.recall)
-
-    @property
-    def f1_in_words(self) -> str:
-        """F1, with its interval."""
-        return f"{self.f1.value:.3f}" if self.f1.low == self.f1.high else str(self.f1)
+    def in_words(self) -> tuple[str, str, str]:
+        """Precision and recall in percent, and F1, with their intervals."""
+        f1 = f"{self.f1.value:.3f}" if self.f1.low == self.f1.high else str(self.f1)
+        return _in_words(self.precision), _in_words(self.recall), f1
 
 
 def _in_words(share: Estimate) -> str:
