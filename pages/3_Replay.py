@@ -37,7 +37,6 @@ COMPARE = (
     "they are not a random sample of the stream."
 )
 COMPARE_LABELED = "Runs other algorithms on the data of this session, whose items all have a label."
-VERIFY = "Runs the session again from its first round and compares every question and every stored digest."
 PUBLISH = (
     "One file holds the settings, the questions, the answers with their annotators and times, and the digests, but no "
     "item: anyone with the same data set can open it there, and it verifies bit for bit."
@@ -46,10 +45,6 @@ PUBLISH_PAGE = (
     "Or an HTML page to send: the player with its curves and decisions, in any browser, without a server or a network. "
     "It is about {:,.0f} KB, more with texts, and does not name the annotators."
 )
-ADOPTED = "It is session {} here. {}"
-UNKNOWN = "{} {} does not exist. The last one is {:,}."
-NO_SESSION = "You have no session yet. Start one on the home page, or open a published one:"
-NO_QUESTION = "No question yet."
 
 
 @st.fragment
@@ -80,7 +75,7 @@ def compare(store: Store, trace: look_back.Trace, question: str | None) -> None:
 def verify(store: Store, session: int) -> None:
     """Show the button that verifies a session, and the report."""
     checked_role(store, session)
-    st.text(VERIFY)
+    st.text("Runs the session again from its first round and compares every question and every stored digest.")
     if st.button("Verify", type="primary", key="verify"):
         with st.spinner("Running the session again…"):
             report = look_back.verify(store, session)
@@ -125,7 +120,7 @@ def adopt(store: Store) -> None:
     if file is not None and st.button("Open it here", type="primary", key="adopt"):
         session = bundle.adopt(store, file, mail(), visible_datasets(store))
         report = look_back.verify(store, session)
-        (note if report.verified else complain)(ADOPTED.format(session, report))
+        (note if report.verified else complain)(f"It is session {session} here. {report}")
         st.page_link("pages/3_Replay.py", label="Replay it", query_params={"session": str(session)})
 
 
@@ -140,7 +135,7 @@ def place_in_address(trace: look_back.Trace) -> str:
                 if name == "round" and trace.asked_in(number - 1):
                     return f"q{trace.number(number - 1)}"
                 return f"{name[0]}{number}"
-            complain(UNKNOWN.format(name.capitalize(), asked, there))
+            complain(f"{name.capitalize()} {asked} does not exist. The last one is {there:,}.")
     return "q1"
 
 
@@ -149,7 +144,7 @@ with guarded():
     store = open_store()
     session = chosen_session(store)
     if session is None:
-        note(NO_SESSION)
+        note("You have no session yet. Start one on the home page, or open a published one:")
         adopt(store)
         st.stop()
     if problem := reason_to_withhold(store, session, annotator(), role(store, session)):
@@ -171,7 +166,7 @@ with guarded():
     if trace.steps:
         play(player, place_in_address(trace))
     else:
-        note(NO_QUESTION)
+        note("No question yet.")
     comparing, checks, publishing, opening = st.tabs(["Compare", "Verify", "Publish", "Open a published session"])
     with comparing:
         compare(store, trace, question)

@@ -388,11 +388,8 @@ def capitalized(words: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-FOR_GOOD = "It cannot be undone."
-
-
 def remove_after_asking(
-    what: str, may_remove: Callable[[], bool], remove: Callable[[], object], after: str = FOR_GOOD
+    what: str, may_remove: Callable[[], bool], remove: Callable[[], object], after: str = "It cannot be undone."
 ) -> None:
     """Ask whether to remove something, and call `remove` if the user agrees and still may.
 

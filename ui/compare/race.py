@@ -21,10 +21,6 @@ from ..home.new_session import fields
 from ..page import datasets, guarded, store
 
 SEED_HELP = "A different seed changes the order of items and the random draws."
-NO_STREAM = "A race needs a stream of the list."
-NO_STRATEGY = "A race needs a strategy: choose one in the settings."
-NOT_VISIBLE = "this data set is not open to you any more."
-PAGE_HELP = "One file of 0.1 to 0.4 MB that plays in any browser, without a server or a network."
 
 LABELS, SEEDS = (1, 1000), (0, 2**31)  # the smallest and largest values
 
@@ -43,7 +39,7 @@ def race(store: Store) -> None:
         "Stream", names, format_func=names.__getitem__, key="data", label_visibility="collapsed", bind=BOUND
     )
     if dataset not in names:  # a browser can send any word
-        raise ValueError(NO_STREAM)
+        raise ValueError("A race needs a stream of the list.")
     with top.popover("Settings"):
         bind = check_number("labels", "Labels per lane", *LABELS)
         budget = st.number_input("Labels per lane", *LABELS, races.BUDGET, key="labels", bind=bind)
@@ -56,7 +52,7 @@ def race(store: Store) -> None:
         scale = _overlap(dataset)
         chosen = tuple((name, tuple(_parameters(name, scale, dataset).items())) for name in lanes)
     if not lanes:
-        raise ValueError(NO_STRATEGY)
+        raise ValueError("A race needs a strategy: choose one in the settings.")
     with top:
         _download(store, dataset, chosen, budget, seed)
     _mount(key="race", data=_record(dataset, chosen, budget, seed))
@@ -105,9 +101,9 @@ def _download(store: Store, dataset: int | None, lanes: tuple, budget: int, seed
 
         def make_page() -> bytes:
             if dataset is not None and dataset not in access.visible_datasets(store, person):
-                raise ValueError(NOT_VISIBLE)
+                raise ValueError("this data set is not open to you any more.")
             return race_page.page(_data(store, dataset), lanes, budget, seed, texts)
 
         file = f"race-{seed}.html"
         st.download_button(PAGE_BUTTON, make_page, file, type="primary", on_click="ignore", key="race-page")
-        st.text(PAGE_HELP)
+        st.text("One file of 0.1 to 0.4 MB that plays in any browser, without a server or a network.")

@@ -35,15 +35,12 @@ PHASES = {
 }
 LARGER = "Import a larger file {}on the command line: {} import FILE --name NAME"
 SERVER_FILES = f"as a {SERVER}, or "
-LOOKING = "Looking at the file…"
-PATH = "Path in {}"
 GAPS = "Some cells are not numbers ({}). What should be done with them?"
 POSITIVE_HELP = (
     "Separate several by a comma. Of numbers: from which on, such as >=5. Not needed for yes/no and the like."
 )
 LABEL, ONE_PAIR, SEVERAL_PAIRS = "Label", "Is {} the label?", "Which of these columns is the label?"
 POSITIVE, UNKNOWN = "Which words are the rare class?", "Which words mean no label?"
-UNLABELED = "{} of {} without a label"
 SEVERAL = "Cells may hold several labels ({})"
 MESH_FILE = "Where is the MeSH tree?", "lines such as Heart Diseases;C14.280"
 FIRST_ROW = "The first row"
@@ -90,7 +87,7 @@ def chosen_file(question: str, kinds: str, key: str = "") -> File | None:
         uploads = st.file_uploader(words, key=f"{key}upload{nth}", accept_multiple_files=True)
         small_note(LARGER.format(SERVER_FILES if folder else "", COMMAND))
         return one_upload(uploads)
-    path = st.text_input(PATH.format(literal(folder.name)), key=f"{key}path{nth}").strip()
+    path = st.text_input(f"Path in {literal(folder.name)}", key=f"{key}path{nth}").strip()
     try:
         file = served_file(path) if path else None
     except ValueError as error:
@@ -305,7 +302,7 @@ def _unknown_words(
     unlabeled, rows = sum(counts[word] for word in {*chosen, ""} if word in counts), sum(counts.values())
     if unlabeled:
         first = "" if peek.whole else "the first "
-        small_note(f"{UNLABELED.format(f'{unlabeled:,}', first + counted(rows, 'row'))}.")
+        small_note(f"{unlabeled:,} of {first}{counted(rows, 'row')} without a label.")
     return usual if {*chosen} == {*proposed} else tuple(chosen)
 
 
@@ -388,7 +385,7 @@ def once(what: str, file: File, *settings: Any, make: Callable[..., Any]) -> Any
         st.session_state[what] = key, {}
     results = st.session_state[what][1]
     if settings not in results:
-        with st.spinner(LOOKING):
+        with st.spinner("Looking at the file…"):
             stop = lambda *_: st.session_state[what]  # noqa: E731  # raises an error if the page is left or drawn anew
             results[settings] = make(person=person(), progress=stop)
     return results[settings]

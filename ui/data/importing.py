@@ -43,7 +43,6 @@ VECTORS_HELP = (
     "Embeddings, for example, which represent the meaning of each text: items are shown as texts, and the model learns "
     "from both."
 )
-EMBEDDINGS = "Folder of embeddings in {}"
 NEAR = {duplicates.KEEP: "Keep all", duplicates.ONCE: "Show once"}
 NEAR_HELP = (
     "Texts that share four fifths of their words count as near-duplicates. *Show once* shows the first with the number "
@@ -52,10 +51,6 @@ NEAR_HELP = (
 SHOW_HELP = (
     f"The first {details.MAX_COLUMNS} other columns are stored with the items, and exported. These are also shown."
 )
-ADDED_LAST = "Added last: {}"
-WITH_ITEMS = "With each item: {}"
-IN_USE = "A session uses it."
-REMOVED = "the data set {} with its {}"
 
 MAX_BATCHES = 20  # batches listed of a data set
 MAX_GROUPS, GROUP_CHARACTERS = 10, 200  # groups of near-duplicates in a list, and the start of each text
@@ -74,7 +69,7 @@ def vectors_with_texts(peek: reading.Peek, columns: reading.Columns) -> tuple[re
         if file := vectors_file("beside-"):
             more["vectors"] = file
         if (folder := files_folder()) and (
-            path := st.text_input(EMBEDDINGS.format(literal(folder.name)), key="embed").strip()
+            path := st.text_input(f"Folder of embeddings in {literal(folder.name)}", key="embed").strip()
         ):
             try:
                 more["embedding"] = served_folder(path)
@@ -178,7 +173,7 @@ def show_dataset(row: dict[str, Any]) -> None:
     st.html(entry(row["name"], row["source"], *counts))
     labelled = row["positives"] + row["negatives"]
     if columns := datasets.columns_of(row).get("details"):
-        st.text(WITH_ITEMS.format(", ".join(columns)))
+        st.text(f"With each item: {', '.join(columns)}")
     if row["classes"]:
         st.text(f"{len(row['classes'])} classes: {reading.counted(row['classes'], 6)}")
     elif labelled:
@@ -194,7 +189,7 @@ def show_batches(batches: list[dict[str, Any]]) -> None:
     later = [batch for batch in batches if batch["first"] and batch["words"]]
     if not later:
         return
-    st.text(ADDED_LAST.format(feeds.novelty(later[-1]["words"], later[-1]["new_words"], batches)))
+    st.text(f"Added last: {feeds.novelty(later[-1]['words'], later[-1]['new_words'], batches)}")
     with st.expander("Batches"):
         for batch in [*reversed(later[-MAX_BATCHES:]), *batches[: not batches[0]["first"]]]:
             items = f"{batch['first'] + 1:,} to {batch['first'] + batch['items']:,}"
@@ -222,11 +217,11 @@ def list_datasets(store: Store) -> None:
                 show_near_duplicates(store, row)
             used = row["sessions"] > 0
             removed = removable and st.button(
-                "Remove", key=f"remove-{row['id']}", disabled=used, help=IN_USE if used else None
+                "Remove", key=f"remove-{row['id']}", disabled=used, help="A session uses it." if used else None
             )
         if removed:
             parts = counted(row["items"], "item")
             if removed_sessions := n_removed[row["id"]]:
                 parts += f" and the {counted(removed_sessions, 'removed session')} on it"
             remove = partial(datasets.remove, store, row["id"])
-            remove_after_asking(REMOVED.format(row["name"], parts), owns, remove)
+            remove_after_asking(f"the data set {row['name']} with its {parts}", owns, remove)

@@ -27,7 +27,6 @@ NAME_CHARACTERS = 60  # of the name of a class
 LONGEST_GUIDELINES = 20_000  # characters
 SOME_LABELS = "Labels of the file to begin with"
 SOME_LABELS_HELP = "Drawn by the seed. The other labels only measure how good the model is."
-BEGIN_WITH_LABELS = "The file has labels for {:,} of {:,} items. Begin with {}?"
 BEGIN_WITH_LABELS_HELP = (
     "The model learns these labels first. They cost nothing, and you are asked about the other items only. Estimates "
     "are about the other items, too."
@@ -38,14 +37,12 @@ PACES = {
 }
 GUIDELINES_HINT = "What counts as relevant, and what does not"
 MORE = "More settings: team, live feed, guarantees, algorithm"
-RESEARCHERS = "For researchers"
 RELEVANT = "Relevant"
 LABEL_SECONDS = 5  # that people usually need for a label
 DURATION = "{} take about {}."
 CLASSES_HELP = "Separated by commas, in the order of their keys."
 EXAMPLES = "Words or texts like {}"
 EXAMPLES_HINT = "Optional: words, separated by commas{}. Or whole texts, one a line."
-SUCH_AS = ", such as {}"
 UNKNOWN = "not in the data: {}"
 CHECKS = (
     "Items chosen at random, spread over the whole stream. Without them, the estimates of a stream without labels end "
@@ -60,21 +57,17 @@ EXAMPLES_HELP = (
     "estimate counts them. A line with more than three words between commas is an example text."
 )
 TEAM = "Several people label, and I want to see how far they agree"
-TEAM_SHARE = "Questions that several people answer, in percent"
-TEAM_PEOPLE = "People who answer each of these"
 TEAM_QUOTA = "Answers of one person at most (0: no limit)"
 TEAM_QUOTA_HELP = "Nobody gets more questions than this; the other people answer the rest."
 TEAM_HELP = (
     "The questions that several people answer are chosen at random. The first answer counts against the budget and "
     "trains the model; the others show how far people agree."
 )
-AGAIN = "Ask some items twice"
 AGAIN_SHARE = "Questions that are asked again, in percent"
 AGAIN_HELP = (
     "Random items are shown again to the person who answered them, after twenty other answers and without saying so. "
     "This costs no label and teaches the model nothing; it shows how consistent each person's answers are."
 )
-FEED = "More items will come while I label (a live feed)"
 FEED_HELP = (
     "Your labels are spread over the first part of these items. If more items come than this number, the labels run "
     "out early."
@@ -87,10 +80,8 @@ CERTAIN_HELP = (
     "the minimum share of the relevant items that was found. Unlike an estimate, it is guaranteed, with a risk of 5 %."
 )
 PACE_HELP = "Questions become rarer or more frequent, so that the labels last about as far as you choose."
-NO_PACE_HELP = "Only rules that ask at random can be paced: {} does not."
 THRESHOLD_HELP = "A margin of at least this value predicts the rare class."
 AIM_HELP = "The weighted sum of sensitivity and specificity, or the cost of misses and false alarms."
-WEIGHT_HELP = "Of sensitivity against specificity, or of a miss against a false alarm."
 AIMS = {"sum": "Weighted sum", "cost": "Cost"}
 OWN = "Own choice of learner and rule"
 FIRST = {False: "auto", True: "auto-classes"}  # default algorithm, by whether there are several classes
@@ -106,12 +97,10 @@ QUESTIONS_HELP = (
     "names, words and labels of the two classes are then not used."
 )
 SEEDS = "Words or texts to begin with, one question a line"
-SEEDS_HINT = "exercise: gym, swim"
 SEEDS_HELP = (
     "The name of a question, a colon, and words like it, separated by commas; or an example text. A question may have "
     "several lines. Its model begins with them instead of nothing. They cost no label."
 )
-NO_QUESTION = "no question: {}"
 EACH = "Every question needs an answer"
 EACH_HELP = (
     "Confirm then waits until each line has a yes, a no or *cannot tell*, and says which is missing. Otherwise a line "
@@ -126,7 +115,6 @@ CUT, CUT_HELP = (
     "Lowest score that counts as yes",
     "For columns of scores only. Left empty it is 0.5 if all scores are from 0 to 1, and 0 if some are negative.",
 )
-ASK_EACH = "Ask about each of these: {}"
 SHOWN_QUESTIONS = 8  # that the button names
 
 
@@ -166,9 +154,9 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
                 classes = _without_examples(classes) | audited
         feed, certain = st.container(), st.container()
         shares = _team() | {
-            "repeat": _share(AGAIN, AGAIN_HELP, AGAIN_SHARE, "repeat", (1, 30, 5, 1)),
+            "repeat": _share("Ask some items twice", AGAIN_HELP, AGAIN_SHARE, "repeat", (1, 30, 5, 1)),
         }
-        st.subheader(RESEARCHERS, anchor=False)
+        st.subheader("For researchers", anchor=False)
         chosen = choose_strategy(many, first=first)
         kind = strategy(chosen.get("algorithm"), chosen.get("learner"), chosen.get("rule"))
         plan = _plan(kind.rule)
@@ -253,7 +241,7 @@ def _known_labels(row: dict[str, Any], labels: int, whole: int, measures: bool) 
         return 0, {}
     most = min(labels, MOST_KNOWN)
     which = "them" if most == labels else f"{most:,} of them"
-    question = BEGIN_WITH_LABELS.format(labels, row["items"], which)
+    question = f"The file has labels for {labels:,} of {row['items']:,} items. Begin with {which}?"
     if not st.toggle(question, not measures, key=f"new-known-{row['id']}-{measures}", help=BEGIN_WITH_LABELS_HELP):
         return 0, {}
     return min(whole, most), {"known_labels": "file" if most == labels else most}
@@ -315,7 +303,7 @@ def _questions(row: dict[str, Any]) -> list[dict[str, Any]]:
     )  # fmt: skip
     names = _question_names(str(store().path), row["id"], row["items"], store())
     if len(names) > 1:
-        words = literal(ASK_EACH.format(name_list(names, SHOWN_QUESTIONS)))
+        words = literal(f"Ask about each of these: {name_list(names, SHOWN_QUESTIONS)}")
         st.button(words, on_click=_add_questions, args=(names,), key=f"new-each-{row['id']}")
     return _read_questions(written)
 
@@ -344,7 +332,7 @@ def _add_seeds(row: dict[str, Any], questions: list[dict[str, Any]]) -> None:
     if row["kind"] != "text":
         return
     written = st.text_area(
-        SEEDS, placeholder=SEEDS_HINT, height="content", key="new-seeds-of-questions", help=SEEDS_HELP
+        SEEDS, placeholder="exercise: gym, swim", height="content", key="new-seeds-of-questions", help=SEEDS_HELP
     )
     data, lines, wrong = Dataset(store(), row["id"]), dict[str, list[str]](), list[str]()
     for line in filter(str.strip, written.splitlines()):
@@ -354,7 +342,7 @@ def _add_seeds(row: dict[str, Any], questions: list[dict[str, Any]]) -> None:
         words, texts = prior.read_lines("\n".join(lines.pop(question["name"], ())))
         question |= {"seed_words": words, "seed_texts": texts}
         wrong += prior.divided(data, words)[1] if words else ()
-    parts = [NO_QUESTION.format(", ".join(lines))] if lines else []
+    parts = [f"no question: {', '.join(lines)}"] if lines else []
     parts += [UNKNOWN.format(", ".join(wrong))] if wrong else []
     if parts:
         small_note(f"{capitalized('; '.join(parts))}.")
@@ -393,7 +381,7 @@ def _examples(row: dict[str, Any], positive: str, guidelines: str) -> dict[str, 
     """Ask for words and example texts of the rare class, and say how they were understood."""
     name = positive * (positive != RELEVANT)
     words = _seed_words(str(store().path), row["id"], row["items"], f"{name}.{guidelines}", _labelled(row), store())
-    hint = EXAMPLES_HINT.format(SUCH_AS.format(", ".join(words)) if words else "")
+    hint = EXAMPLES_HINT.format(f", such as {', '.join(words)}" if words else "")
     written = st.text_area(
         literal(EXAMPLES.format(positive)), placeholder=hint, help=EXAMPLES_HELP, key="new-seeds", height=68
     )
@@ -476,18 +464,18 @@ def _share(toggle: str, help: str, slider: str, key: str, scale: tuple[int, int,
 
 def _team() -> dict[str, float]:
     """Ask for the share of questions that several people answer, how many people, and the most answers per person."""
-    share = _share(TEAM, TEAM_HELP, TEAM_SHARE, "overlap", (5, 100, 20, 5))
+    share = _share(TEAM, TEAM_HELP, "Questions that several people answer, in percent", "overlap", (5, 100, 20, 5))
     if not share:
         return {"overlap": share}
     left, right = st.columns(2)
-    people = left.number_input(TEAM_PEOPLE, 2, 20, 2, key="new-people")
+    people = left.number_input("People who answer each of these", 2, 20, 2, key="new-people")
     quota = right.number_input(TEAM_QUOTA, 0, 2**53 - 1, 0, key="new-quota", help=TEAM_QUOTA_HELP)
     return {"overlap": share, "people": people, "quota": quota}
 
 
 def _horizon(row: dict[str, Any]) -> int | None:
     """Ask for the total number of items that a live feed will bring. Return None if there is no feed."""
-    if not st.toggle(FEED, key=f"new-feed-{row['id']}"):
+    if not st.toggle("More items will come while I label (a live feed)", key=f"new-feed-{row['id']}"):
         return None
     items = st.number_input("Items in all, roughly", 1, 2**53 - 1, 10 * row["items"], key=f"new-horizon-{row['id']}")
     small_note(FEED_HELP)
@@ -514,7 +502,7 @@ def _plan(rule: str) -> dict[str, Any]:
     audit = left.number_input("Random checks (% of the budget)", 0, 90, 0, 5, key="new-audit", help=CHECKS)
     trains = left.toggle("Random checks train the model too", True, key="new-audit-trains", help=TRAINS)
     paced = rule in paceable()
-    help = PACE_HELP if paced else NO_PACE_HELP.format(rule)
+    help = PACE_HELP if paced else f"Only rules that ask at random can be paced: {rule} does not."
     pace = right.selectbox("Spend the budget", list(PACES), key="new-pace", disabled=not paced, help=help)
     return {"audit": audit / 100, "audit_trains": trains, "pace": PACES[pace] if paced else None}
 
@@ -536,7 +524,7 @@ def _more(many: bool) -> dict[str, Any]:
     metric = left.selectbox("Aim", list(AIMS), format_func=AIMS.__getitem__, key="new-metric", help=AIM_HELP)
     weight = middle.number_input(
         "Weight of the rare class", 0.01, 0.99, 0.5 if metric == "sum" else 0.9, key=f"new-w-{metric}",
-        help=WEIGHT_HELP,
+        help="Of sensitivity against specificity, or of a miss against a false alarm.",
     )  # fmt: skip
     averaged = right.selectbox("After the budget", after, key="new-averaged") != after[0]
     weights = metrics.Weights(alpha_p=weight) if metric == "sum" else metrics.Weights(c_p=weight)

@@ -17,7 +17,6 @@ from ..warm_up import is_warm
 LABEL, REPLAY = "pages/1_Label.py", "pages/3_Replay.py"
 PREPARING = "Preparing the demo…"
 COMPILING = " The learners are being compiled, once on this machine."
-REMOVED = "the session {} with its {}"
 CAN_BE_RESTORED = f"It can be restored on this page for {RESTORABLE.days} days."
 
 
@@ -66,7 +65,7 @@ def remove(store: Store, row: dict[str, Any]) -> None:
     if st.button("Remove this session", key=f"remove-{row['id']}"):
         answers = counted(row["labels"] + row["skipped"], "answer")
         remove_after_asking(
-            REMOVED.format(row["name"], answers),
+            f"the session {row['name']} with its {answers}",
             lambda: owned(store, row),
             partial(store.remove_session, row["id"], annotator()),
             CAN_BE_RESTORED,

@@ -27,12 +27,9 @@ from ..page import check_may_answer, checked_role, counted, store, stored_settin
 from . import messages
 
 OPENING = "Opening the session. A learner new to this machine is compiled first."
-JOINING = "Joining takes a few seconds the first time a second person opens this session."
 MORE_ITEMS = "New items will appear here automatically."
 OTHERS_ANSWER = "A question that stays unanswered for {:g} minutes comes to you."
 QUOTA = "You have given your {}. Thank you."
-REPLACED = "this question was replaced; reload the page."
-ANSWERED_BY = "this item was answered already by {}."
 OTHER_TAB = "this item was answered already{}. To change the answer, correct it under History."
 
 CLASS_KEYS = "123456789qwetyuiopasdfjklxvbm"  # keys of K classes; the card itself uses g, h, n and z
@@ -78,7 +75,7 @@ def _answered(row: Row, annotator: str) -> str:
     """Return the refusal of an answer to a question that has another one. row: the question, as in `Store.answer`."""
     if row["annotator"] == annotator:
         return OTHER_TAB.format(f" by {annotator}" if annotator else "")
-    return ANSWERED_BY.format(row["annotator"] or "somebody")
+    return f"this item was answered already by {row['annotator'] or 'somebody'}."
 
 
 class Annotations(NamedTuple):
@@ -190,7 +187,7 @@ class CardServer:
         database, a question may reuse an id that the browser knows."""
         asked = self.session.store.item_of(self.session.id, event.question)
         if event.item is not None and event.item != asked:
-            raise SessionError(REPLACED)
+            raise SessionError("this question was replaced; reload the page.")
 
     def _is_given(self, event: messages.Answer, annotator: str) -> bool:
         """Tell whether the annotator gave this answer already, in another tab. Refuse it if they gave another one."""
@@ -355,7 +352,7 @@ class CardServer:
     def _result(self, end: str | None) -> str:
         """Return the text of a card without a question."""
         if end == "joining":
-            return f"{JOINING}\n{SAVED}"
+            return f"Joining takes a few seconds the first time a second person opens this session.\n{SAVED}"
         if end == "others":
             return f"{OTHERS_ANSWER.format(self.session.settings.lease / 60)}\n{SAVED}"
         return "\n".join([SAVED, *self._more_items(end)])

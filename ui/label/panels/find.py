@@ -39,9 +39,6 @@ NOTHING = {
     WHOLE_LIST: "The list is empty.",
     KNOWN_LABELS: "No label was given here or is known from elsewhere.",
 }
-COMPUTED = "The list is being computed."
-NOTHING_FOUND = "No item has these words."
-TYPE = "Type some words to find items."
 ASKED = "only an item that was not asked can be labeled here: correct its answer in History."
 
 
@@ -75,7 +72,7 @@ def page(server: CardServer, view: View, name: str | None = None) -> dict[str, A
     known_labels, words = session.known_labels, view.search.strip()
     if words:
         try:
-            items, empty = server.search.find(words), NOTHING_FOUND
+            items, empty = server.search.find(words), "No item has these words."
         except DataError as error:
             items, empty = [], str(error)
     elif view.show == KNOWN_LABELS:
@@ -85,9 +82,9 @@ def page(server: CardServer, view: View, name: str | None = None) -> dict[str, A
             _listed(server, session, name, view.show, asked),
             NOTHING[WHOLE_LIST if view.show == WHOLE_LIST else TO_CHECK],
         )
-        items, empty = listed or [], COMPUTED if listed is None else nothing
+        items, empty = listed or [], "The list is being computed." if listed is None else nothing
     else:
-        items, empty = [], TYPE
+        items, empty = [], "Type some words to find items."
     matches, counts = item_list.page_of(session, items, view.model_copy(update={"search": ""}), items)
     labels, keys = labels_of(session), keys_of(session.names)
     rows = []

@@ -24,9 +24,6 @@ from ..card_server import CardServer
 from ..ending import more_labels
 from . import people
 
-NO_GUIDELINES = "The session has no guidelines yet."
-WRITTEN_BY = "Written by {}, who owns the session."
-QUESTIONS_NOTE = "A change counts from the next item on; the answers stay as they are."
 CLOSE, CLOSE_HELP = (
     "Close",
     "It is no longer asked about later items, nor are the questions that need a yes to it. Its answers stay. A closed "
@@ -34,7 +31,6 @@ CLOSE, CLOSE_HELP = (
 )
 BEGINS = "Words like it, separated by commas, or an example text"
 ONLY_AFTER, ALWAYS = "Ask it only after a yes to", "Always ask it"
-TAGS_HELP = "Words that annotators give an item by key or click, such as why it is excluded. It may have several."
 
 
 def show(server: CardServer) -> None:
@@ -48,7 +44,7 @@ def show(server: CardServer) -> None:
             f'line-height:1.5">{html.escape(words)}</div>'
         )
     else:
-        st.text(NO_GUIDELINES)
+        st.text("The session has no guidelines yet.")
     if server.is_owned():
         with st.expander("Write the guidelines"):  # one fixed label: a new one would close the expander
             _edit(session, settings.guidelines)
@@ -67,7 +63,7 @@ def show(server: CardServer) -> None:
             with st.expander("People"):
                 people.show(session)
     elif owner:
-        st.text(WRITTEN_BY.format(owner))
+        st.text(f"Written by {owner}, who owns the session.")
     table(("Settings", ""), _settings(session, settings), "none")
 
 
@@ -79,7 +75,7 @@ def _edit(session: Session, words: str) -> None:
 
 def _edit_questions(session: Session) -> None:
     """Show buttons that close a question, and a form that adds one."""
-    small_note(QUESTIONS_NOTE)
+    small_note("A change counts from the next item on; the answers stay as they are.")
     asked = [each for each in session.settings.questions or () if session.is_asked(each["name"])]
     for name in (question["name"] for question in asked):
         words, button = st.columns([4, 1], vertical_alignment="center")
@@ -108,7 +104,7 @@ def _changed(change: Callable[[], None]) -> None:
 
 
 def _edit_tags(session: Session, tags: list[str]) -> None:
-    small_note(TAGS_HELP)
+    small_note("Words that annotators give an item by key or click, such as why it is excluded. It may have several.")
     written = st.text_area("Tags, one a line", "\n".join(tags), max_chars=2000, height=150, key="tags")
     try:
         chosen = checked_tags(written.splitlines())

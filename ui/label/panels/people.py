@@ -16,22 +16,19 @@ ROLES = {
     "owner": "also names people, writes the guidelines, adds labels, removes the session",
 }
 HELP = "\n".join(f"- {role}: {words}" for role, words in ROLES.items())
-OPEN = "Everybody who may enter is an annotator here, until you name the first person."
-INVITATION = "Send this address to the people named below: it opens the session."
-OUTSIDE = "not on the list of people who may enter this app"
 
 
 def show(session: Session) -> None:
     """Show the people of a session to its owner; call it in a fragment."""
-    st.text(INVITATION)
+    st.text("Send this address to the people named below: it opens the session.")
     page, _, _ = (st.context.url or "").partition("?")
     st.code(f"{page}?session={session.id}", language=None, wrap_lines=True)
     roles = session.store.roles(session.id)
     current = [row for row in roles if row["ended_at"] is None]
     if not roles:
-        small_note(OPEN)
+        small_note("Everybody who may enter is an annotator here, until you name the first person.")
     for row in current:
-        outside = [] if lets_in(row["mail"]) else [OUTSIDE]
+        outside = [] if lets_in(row["mail"]) else ["not on the list of people who may enter this app"]
         _person(session, row, None, "Remove", f"{row['role']}: {ROLES[row['role']]}", *outside)
     _add(session)
     named = {row["mail"] for row in current}

@@ -17,7 +17,6 @@ from . import chosen_question, spending, stopping
 
 FEWEST = 10  # answers: fewer say little
 LATER = "Curves and figures appear here after {} answers: {} to go."
-PUT_AWAY = "Put away"
 CLOSED = (
     "Estimates end at item {:,}, where the last label was spent. They understate the final model, which was still "
     "learning until then."
@@ -41,7 +40,7 @@ def show(server: CardServer) -> None:
     )
     if changed and not st.session_state.get(away := f"changed-{session.id}-{len(changed)}"):
         note(" ".join(changed))
-        st.button(PUT_AWAY, key="put-away", on_click=st.session_state.__setitem__, args=(away, True))
+        st.button("Put away", key="put-away", on_click=st.session_state.__setitem__, args=(away, True))
     st.html("".join(f'<p style="margin:0 0 .2rem;font-size:.92rem">{html.escape(words)}</p>' for words in sentences))
     if problem and not session.settings.audited:  # in an audit the table says it
         note(problem)

@@ -25,7 +25,6 @@ COST = (
 STORED = "Marks are only recorded; model and estimates stay as they are."
 LABELS = "A label costs nothing here: this question's model learns it, and its estimates leave the item out."
 LEARNED = "Marked wrong and already used for training; it cannot be removed."
-BAD_ROUND = "a mark must be on one of the {:,} rounds. Got {:,}."
 
 
 def show(server: CardServer) -> None:
@@ -54,7 +53,7 @@ def show(server: CardServer) -> None:
 def _item(session: Session, row: int) -> int:
     """Return the item of a round (`row`). Raise SessionError if there is no such round."""
     if row >= session.rounds:
-        raise SessionError(BAD_ROUND.format(session.rounds, row + 1))
+        raise SessionError(f"a mark must be on one of the {session.rounds:,} rounds. Got {row + 1:,}.")
     return int(session.order[row])
 
 

@@ -7,11 +7,8 @@ from oal_engine.sessions.state import Progress
 
 from ...page import counted
 
-SPENT_AT_END = "The budget was spent at the last item."
 SPENT = "The budget was spent at item {:,} of {:,}. Since then the model only predicts."
 PLANNED = "{} left: questions come until about item {:,}{}."
-LEFT_AT_END = "{} left at the end of the stream."
-LATER = " A forecast appears after {} answers."
 RUNS_OUT = " At this pace they run out at item {:,.0f} of {:,}."
 
 RECENT_LABELS = 50  # from which the pace is computed
@@ -24,7 +21,7 @@ def sentences(settings: Settings, plan: Plan | None, progress: Progress, log: li
     stream = max(progress.stream, settings.horizon)
     if not progress.left:
         if spent[-1] + 1 >= stream:
-            return [SPENT_AT_END]
+            return ["The budget was spent at the last item."]
         return [SPENT.format(spent[-1] + 1, stream)]
     rest, labels = stream - progress.streamed, counted(progress.left, "label")
     later = plan.reserve + plan.audits + round(plan.floor * plan.horizon) if plan else 0
@@ -35,7 +32,7 @@ def sentences(settings: Settings, plan: Plan | None, progress: Progress, log: li
     elif rest:
         left = f"{counted(rest, 'item')} to come and {labels} left.{_forecast(progress, spent, stream)}"
     else:
-        left = LEFT_AT_END.format(labels)
+        left = f"{labels} left at the end of the stream."
     compared = plan and against_plan(plan, progress, log)
     return [left, compared] if compared else [left]
 
@@ -46,7 +43,7 @@ def _forecast(progress: Progress, spent: list[int], stream: int) -> str:
     if progress.end == "stream":
         return ""
     if len(spent) < MIN_LABELS:
-        return LATER.format(MIN_LABELS)
+        return f" A forecast appears after {MIN_LABELS} answers."
     recent, free = spent[-RECENT_LABELS:], progress.left - progress.waiting
     rate = len(recent) / (progress.streamed - progress.waiting - recent[0])
     unused = round(free - rate * (stream - progress.streamed))

@@ -8,11 +8,8 @@ from oal_engine.sessions.log import Entry
 
 from ...page import counted
 
-LATER = "Advice on stopping appears after {} labels."
 LAST_SURPRISE = "Last confident mistake: {} ago."
 NO_SURPRISE = "No confident mistake in {:,} labels."
-CHANGED = " {} changed by {:.2f} over {} labels."
-HINT = " More labels may change little. This is only a hint: rare kinds of items can still appear."
 
 CALM_LABELS = 50  # without a confident mistake before the hint; the metric is compared over the same number
 FLAT = 0.01  # a smaller change of the metric counts as no change
@@ -27,15 +24,15 @@ def sentence(log: list[Entry], theta: float, title: str, curve: Curve | None = N
     and a hint if more labels may change little."""
     answered = [entry for entry in log if entry.label]
     if len(answered) < CALM_LABELS:
-        return LATER.format(CALM_LABELS)
+        return f"Advice on stopping appears after {CALM_LABELS} labels."
     surprises = top_terms.surprises(log, theta)
     since = sum(entry.number > surprises[-1].number for entry in answered) if surprises else len(answered)
     advice = LAST_SURPRISE.format(counted(since, "label")) if surprises else NO_SURPRISE.format(since)
     moved = movement(*curve, answered[-CALM_LABELS].round) if curve else None
     if moved is not None:
-        advice += CHANGED.format(title, moved, CALM_LABELS)
+        advice += f" {title} changed by {moved:.2f} over {CALM_LABELS} labels."
         if since >= CALM_LABELS and moved < FLAT:
-            advice += HINT
+            advice += " More labels may change little. This is only a hint: rare kinds of items can still appear."
     return advice
 
 

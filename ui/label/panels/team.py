@@ -16,7 +16,6 @@ from ..card_server import CardServer
 from . import chosen_question
 
 HEADS = ("Name", "Labels", "Further answers")
-HERE = "{}\N{NO-BREAK SPACE}(here)"
 PACE = ("Last hour", "Minutes", "Seconds each")
 CONSISTENT = ("Name", "Asked again", "Same answer")
 AGREEMENT = ("Same answer", "In the whole stream", "Kappa")
@@ -29,8 +28,6 @@ REPEATED = (
 )
 READINGS = " Two answers are the same if they agree on every question that got a yes or a no both times."
 OVERLAP = "{:.0f} % of the {} go to {} people."
-TWO = "two"
-DIFFER = " They differ on {}, listed under Check."
 TO_DECIDE = "Check lists the items to decide."
 
 
@@ -40,7 +37,7 @@ def show(server: CardServer) -> None:
     people, owned = agreement.people(session), server.is_owned()
     lines = [
         (
-            HERE.format(_name(each.name)) if each.here else _name(each.name),
+            f"{_name(each.name)}\N{NO-BREAK SPACE}(here)" if each.here else _name(each.name),
             f"{each.labels:,}",
             f"{each.seconds:,}",
             *_pace(each) * owned,
@@ -57,7 +54,7 @@ def show(server: CardServer) -> None:
             _show_questions(server, "again")
     if share := session.settings.overlap:
         n_people = session.settings.people
-        overlap = OVERLAP.format(100 * share, _asked(session), TWO if n_people == 2 else n_people)
+        overlap = OVERLAP.format(100 * share, _asked(session), "two" if n_people == 2 else n_people)
         if session.several:
             pairs = server.cached("pairs", lambda: agreement.answer_pairs(session))
             _say(f"{overlap} {agreement.readings(len(agreement.one_each(pairs)))}")
@@ -102,7 +99,7 @@ def _agreement(session: Session) -> tuple[str, list[tuple]]:
     """Return sentences on the agreement of all people, and a row of a table for each pair of people."""
     pairs = agreement.answer_pairs(session)
     differ = len(agreement.differing(pairs))
-    open_items = DIFFER.format(counted(differ, "item")) if differ else ""
+    open_items = f" They differ on {counted(differ, 'item')}, listed under Check." if differ else ""
     return f"{agreement.in_words(agreement.of_pairs(agreement.one_each(pairs)))}{open_items}", _by_people(pairs)
 
 
