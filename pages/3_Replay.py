@@ -12,7 +12,7 @@ from oal_engine.sessions.one_question import OneQuestion
 from oal_engine.store import Store
 from ui import replay
 from ui.downloads import downloads_button, page_button, with_access_check
-from ui.label.panels import choose_question
+from ui.label.panels import chosen_question
 from ui.metric_table import table
 from ui.page import (
     annotator,
@@ -155,7 +155,7 @@ with guarded():
     with st.container(horizontal=True, vertical_alignment="center"):
         heading(settings.name, f"{settings.algorithm} on {settings.dataset_name}")
         downloads_button(store, settings)
-    question = choose_question(settings, "of", first_place)
+    question = chosen_question(settings, "of", first_place)
     player = replay.player(session, question)
     player.refresh()
     trace = player.trace

@@ -7,12 +7,12 @@ once. If the secrets are unclear, the app is closed to everybody.
 import os
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import streamlit as st
 from streamlit import config
@@ -106,25 +106,15 @@ def files_folder() -> Path | None:
     return Path(folder).resolve() if folder and not _is_login_required() else None
 
 
-def served_file(name: str) -> Path:
-    """Return the path of a file in `files_folder`, given its name or relative path. Raise ValueError if it does not
-    exist."""
-    return _served(name, "file", Path.is_file)
-
-
-def served_folder(name: str) -> Path:
-    """Return the path of a folder in `files_folder`, given its name or relative path. Raise ValueError if it does not
-    exist."""
-    return _served(name, "folder", Path.is_dir)
-
-
-def _served(name: str, kind: str, is_kind: Callable[[Path], bool]) -> Path:
+def served(name: str, kind: Literal["file", "folder"] = "file") -> Path:
+    """Return the path of a file or folder in `files_folder`, given its name or relative path. Raise ValueError if it
+    does not exist."""
     folder = files_folder()
     if folder is None:
         raise ValueError("Files of the server can be imported only if OAL_FILES names their folder and nobody logs in.")
     try:
         path = (folder / name).resolve()
-        if path.is_relative_to(folder) and is_kind(path):
+        if path.is_relative_to(folder) and (path.is_file() if kind == "file" else path.is_dir()):
             return path
     except (OSError, ValueError):  # too long, or with a character that file names cannot have
         pass

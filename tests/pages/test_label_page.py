@@ -27,7 +27,7 @@ from ui import charts
 from ui.components import item_list
 from ui.label import card_server, messages
 from ui.label.card_server import CACHE_SECONDS, MORE_ITEMS, CardServer, keys_of
-from ui.label.panels import check, history, pushed, spending, stopping
+from ui.label.panels import advice, check, history, pushed
 
 
 @pytest.mark.parametrize("action", ["label", "correct"])
@@ -542,7 +542,7 @@ LATE = " At this pace"
 ])  # fmt: skip
 def test_the_budget_line_forecasts_how_long_the_labels_last(settings, rounds, sentence):
     """The forecast of when the labels run out uses the rate of the last answers, and appears after ten answers."""
-    assert [sentence] == spending.sentences(replace(SETTINGS, horizon=1), None, progress(**settings), log(rounds))
+    assert [sentence] == advice.spending(replace(SETTINGS, horizon=1), None, progress(**settings), log(rounds))
 
 
 def test_the_budget_line_compares_with_the_plan():
@@ -552,7 +552,7 @@ def test_the_budget_line_compares_with_the_plan():
 
     def sentence(log=entries, **settings):
         plan = replace(SETTINGS, **settings).plan()
-        return spending.against_plan(plan, progress(), log) if plan else None
+        return advice.against_plan(plan, progress(), log) if plan else None
 
     checks = "8 random checks used; the plan was 5 by now."
     assert checks == sentence(audit=0.25)
@@ -571,7 +571,7 @@ def test_the_budget_line_says_until_when_a_paced_session_asks(settings, then):
     """In a session with a pace, the budget line names the item up to which questions come, and says what happens after
     it."""
     plan = replace(SETTINGS, **settings).plan()
-    first, *_ = spending.sentences(SETTINGS, plan, progress(), log(range(0, 1000, 10)))
+    first, *_ = advice.spending(SETTINGS, plan, progress(), log(range(0, 1000, 10)))
     assert f"100 labels left: questions come until about item {then}" == first
 
 
@@ -595,12 +595,12 @@ def test_the_hint_waits_for_calm_and_for_a_flat_metric():
     calm = log(range(100), surprising=(20,))
     flat, steep = ([0, 60, 99], [0.2, 0.7, 0.705]), ([0, 60, 99], [0.2, 0.6, 0.7])
     hint = "Last confident mistake: 80 labels ago. F1 changed by 0.01 over 50 labels."
-    assert hint in stopping.sentence(calm, 0, "F1", flat)
-    assert "only a hint" in stopping.sentence(calm, 0, "F1", flat)
-    assert "a hint" not in stopping.sentence(calm, 0, "F1", steep)
-    assert "a hint" not in stopping.sentence(log(range(100), surprising=(90,)), 0, "F1", flat)
-    assert "Advice on stopping appears after 50 labels." == stopping.sentence(log(range(9)), 0, "F1", flat)
-    assert "F1" not in stopping.sentence(calm, 0, "F1", ([0, 99], [np.nan, np.nan]))
+    assert hint in advice.stopping(calm, 0, "F1", flat)
+    assert "only a hint" in advice.stopping(calm, 0, "F1", flat)
+    assert "a hint" not in advice.stopping(calm, 0, "F1", steep)
+    assert "a hint" not in advice.stopping(log(range(100), surprising=(90,)), 0, "F1", flat)
+    assert "Advice on stopping appears after 50 labels." == advice.stopping(log(range(9)), 0, "F1", flat)
+    assert "F1" not in advice.stopping(calm, 0, "F1", ([0, 99], [np.nan, np.nan]))
 
 
 def test_answers_that_differ_from_the_file_are_counted_beside_the_figures(work, keep):

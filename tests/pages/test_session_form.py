@@ -9,7 +9,7 @@ from oal_engine.sessions.insights import certainty
 from oal_engine.sessions.session import Session
 from tests.harness.pages import form, press, run, words
 from ui.label.card_server import CardServer
-from ui.label.panels import spending
+from ui.label.panels import advice
 
 
 def test_the_form_plans_a_session(app_store, keep):
@@ -123,7 +123,7 @@ def test_a_budget_above_the_number_of_items_is_capped_and_said(app_store, keep, 
     for k in range(68):
         session.answer(f"e{k}", session.place.asked.id, 1 if k % 4 == 0 else -1)
         if k == 32:
-            compared = spending.against_plan(session.state.plan, session.place.progress, session.log)
+            compared = advice.against_plan(session.state.plan, session.place.progress, session.log)
             assert "33 labels used; the plan was 33 by now." == compared
     assert "budget" == session.place.progress.end
     assert 300 == settings.Settings.read(app_store, settings.create(app_store, plain, "auto", horizon=1000)).budget

@@ -26,8 +26,7 @@ from ..components.pulse import Turns
 from ..label import messages
 from ..label.card_server import card_server
 from ..page import Removed, capitalized, checked_role, error_in_words, store
-from .openapi import JSON, LINES
-from .routes import ROUTES, Call, Refusal, Route
+from .routes import JSON, LINES, ROUTES, Call, Refusal, Route
 
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 CALLS_PER_SECOND = 50.0  # rate limit of each client: a token, or for the card a person or an address

@@ -1,8 +1,7 @@
 """The questions that a page asks about a file: where it is, its layout, and the meaning of its columns and labels."""
 
 import html
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,7 +16,7 @@ from oal_engine.datasets.reading.parsed import Doubt, without_options
 from oal_engine.places import COMMAND
 from oal_engine.store import Store
 
-from ..access import files_folder, served_file
+from ..access import files_folder, served
 from ..page import complain, counted, literal, person, small_note
 
 UPLOAD, SERVER = "Upload", "File on the server"
@@ -89,7 +88,7 @@ def chosen_file(question: str, kinds: str, key: str = "") -> File | None:
         return one_upload(uploads)
     path = st.text_input(f"Path in {literal(folder.name)}", key=f"{key}path{nth}").strip()
     try:
-        file = served_file(path) if path else None
+        file = served(path) if path else None
     except ValueError as error:
         complain(error)
         return None
@@ -392,20 +391,13 @@ def once(what: str, file: File, *settings: Any, make: Callable[..., Any]) -> Any
 
 
 def attempt(work: Callable[[Callable], Any]) -> Any:
-    """Run long work under a progress bar. If it fails, show the error and return None."""
+    """Run long work under a progress bar, which the function that `work` is given updates (phase, done, total). If it
+    fails, show the error and return None."""
+    bar = st.progress(0.0, "Reading…")
     try:
-        with progress_bar() as bar:
-            return work(bar)
+        return work(lambda phase, done, total: bar.progress(min(1.0, done / max(1, total)), f"{PHASES[phase]}…"))
     except PROBLEMS as error:
         complain(without_options(str(error)))
         return None
-
-
-@contextmanager
-def progress_bar() -> Iterator[Callable[[str, int, int], object]]:
-    """Show a progress bar while the block runs. Yield a function (phase, done, total) that updates it."""
-    bar = st.progress(0.0, "Reading…")
-    try:
-        yield lambda phase, done, total: bar.progress(min(1.0, done / max(1, total)), f"{PHASES[phase]}…")
     finally:
         bar.empty()

@@ -14,7 +14,7 @@ from oal_engine.datasets.features.scaling import SCALINGS, VECTOR_FEATURES
 from oal_engine.datasets.reading import details
 from oal_engine.store import Store
 
-from ..access import files_folder, served_folder
+from ..access import files_folder, served
 from ..page import complain, counted, entry, literal, mail, note, one_row, owns, person, remove_after_asking
 from ..page import datasets as shown_datasets
 from .file_questions import (
@@ -72,7 +72,7 @@ def vectors_with_texts(peek: reading.Peek, columns: reading.Columns) -> tuple[re
             path := st.text_input(f"Folder of embeddings in {literal(folder.name)}", key="embed").strip()
         ):
             try:
-                more["embedding"] = served_folder(path)
+                more["embedding"] = served(path, "folder")
             except ValueError as error:
                 complain(error)
     return columns, more

@@ -3,6 +3,7 @@ some items before labeling begins."""
 
 import html
 from contextlib import suppress
+from functools import partial
 from io import BytesIO
 from random import Random
 from typing import Any
@@ -11,21 +12,20 @@ import streamlit as st
 
 from oal_engine.datasets import Dataset, ImportRequest, import_process, reading
 from oal_engine.datasets.reading import readers, sources
-from oal_engine.datasets.reading.parsed import without_options
 from oal_engine.sessions.items import file_numbers
 from oal_engine.store import Store
 
-from ..page import complain, mail, note, person
+from ..page import mail, note, person
 from .file_questions import (
     AUDITED,
     PROBLEMS,
     Described,
     File,
+    attempt,
     choose_columns,
     describe,
     looked_at,
     one_upload,
-    progress_bar,
     show_first_items,
 )
 
@@ -67,16 +67,12 @@ def own_data_form(store: Store) -> None:
         file = _Pasted(words), "Pasted texts.txt"
     if not file:
         return
-    if confirmed := _confirm(file):
-        try:
-            dataset, report = _import(store, file, *confirmed)
-        except PROBLEMS as error:
-            complain(without_options(str(error)))
-        else:
-            state.update({"brought": nth + 1, "form": True, "new-dataset": dataset, "own-report": report})
-            if column := state.pop(AUDITED, None):
-                state[f"new-column-{dataset}"] = [column]
-            st.rerun()
+    if (confirmed := _confirm(file)) and (imported := attempt(partial(_import, store, file, *confirmed))):
+        dataset, report = imported
+        state.update({"brought": nth + 1, "form": True, "new-dataset": dataset, "own-report": report})
+        if column := state.pop(AUDITED, None):
+            state[f"new-column-{dataset}"] = [column]
+        st.rerun()
 
 
 def _confirm(file: File) -> tuple[reading.Columns, Described] | None:
@@ -107,14 +103,15 @@ def _plain_texts(file: File) -> tuple[reading.Columns, Described] | None:
     return None
 
 
-def _import(store: Store, file: File, columns: reading.Columns, described: Described) -> tuple[int, str]:
+def _import(
+    store: Store, file: File, columns: reading.Columns, described: Described, bar: sources.PhaseProgress
+) -> tuple[int, str]:
     """Import a file as a data set with an unused name. Return the id of the data set and a report."""
     stem, names = file[1].split(".")[0] or "My data", {row["name"] for row in store.datasets()}
     title = next(each for n in range(1, len(names) + 2) if (each := stem if n == 1 else f"{stem} {n}") not in names)
     _, reader, encoding, layout = described
-    with progress_bar() as bar:
-        request = ImportRequest(reader, encoding, layout, owner=mail())
-        report = import_process.import_file(store, file, title, columns, request, bar, person=person())
+    request = ImportRequest(reader, encoding, layout, owner=mail())
+    report = import_process.import_file(store, file, title, columns, request, bar, person=person())
     return store.dataset(title)["id"], f"{title}: {report}"
 
 

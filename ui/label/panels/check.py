@@ -35,7 +35,7 @@ NO_CHANGE = "You gave the same answer each time you were asked again."
 def show(server: CardServer) -> None:
     """Show the panel; call it in a fragment."""
     note(MEANS)
-    session, name = server.session, chosen_question(server)
+    session, name = server.session, chosen_question(server.session.settings)
     checks = server.in_background(f"checks {name}", lambda: answer_checks.of_session(part_of(session, name)))
     store = partial(history.change, session, name=name)
     item_list.show(server, history.list_of("check", name), store, lambda view: page(server, view, checks, name))

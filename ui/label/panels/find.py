@@ -1,10 +1,7 @@
 """Label items of the whole stream that are found by their words or in the list of positives. If several questions are
 asked about each item, the labels are for one question at a time."""
 
-import html
 from typing import Any
-
-import streamlit as st
 
 from oal_engine.datasets.reading import DataError
 from oal_engine.kernel.learners import linear
@@ -15,7 +12,7 @@ from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SKIP, SessionError
 
 from ...components import item_list
-from ...page import annotator
+from ...page import annotator, say
 from ..card_server import CardServer, keys_of
 from ..messages import RowEvent, View
 from . import chosen_question
@@ -44,9 +41,8 @@ ASKED = "only an item that was not asked can be labeled here: correct its answer
 
 def show(server: CardServer) -> None:
     """Show the panel; call it in a fragment."""
-    name = chosen_question(server)
-    means = f"{MEANS} {OF_THE_QUESTION if name else OF_THE_ITEM}"
-    st.html(f'<p style="margin:0;font-size:.92rem">{html.escape(means)}</p>')
+    name = chosen_question(server.session.settings)
+    say(f"{MEANS} {OF_THE_QUESTION if name else OF_THE_ITEM}")
     key = "find" if name is None else f"find-{server.session.settings.place_of(name)}"
     item_list.show(
         server, key, lambda event, by: label(server.session, event, by, name), lambda view: page(server, view, name)

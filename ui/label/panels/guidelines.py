@@ -3,6 +3,7 @@
 import html
 import json
 from collections.abc import Callable
+from datetime import datetime
 from functools import partial
 from typing import Any
 from uuid import uuid4
@@ -14,15 +15,15 @@ from oal_engine.datasets.reading.sources import DataError
 from oal_engine.sessions.insights.curves import percent
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SessionError, Settings, checked_tags
-from oal_engine.store import StoreError
+from oal_engine.store import RESTORABLE, Row, StoreError, now
 from oal_engine.store.fields import LONGEST_NAME
 
+from ...access import lets_in
 from ...home.new_session import EXAMPLES_HELP, LONGEST_GUIDELINES
 from ...metric_table import describe, table
-from ...page import annotator, capitalized, complain, mail, small_note
+from ...page import annotator, capitalized, complain, entry, mail, one_row, small_note
 from ..card_server import CardServer
 from ..ending import more_labels
-from . import people
 
 CLOSE, CLOSE_HELP = (
     "Close",
@@ -31,6 +32,12 @@ CLOSE, CLOSE_HELP = (
 )
 BEGINS = "Words like it, separated by commas, or an example text"
 ONLY_AFTER, ALWAYS = "Ask it only after a yes to", "Always ask it"
+ROLES = {
+    "annotator": "answers and corrects",
+    "reader": "sees the session and its answers",
+    "owner": "also names people, writes the guidelines, adds labels, removes the session",
+}
+ROLES_HELP = "\n".join(f"- {role}: {words}" for role, words in ROLES.items())
 
 
 def show(server: CardServer) -> None:
@@ -61,7 +68,7 @@ def show(server: CardServer) -> None:
                 more_labels(session, "add-labels-early")
         if mail():
             with st.expander("People"):
-                people.show(session)
+                _show_people(session)
     elif owner:
         st.text(f"Written by {owner}, who owns the session.")
     table(("Settings", ""), _settings(session, settings), "none")
@@ -150,3 +157,52 @@ def _settings(session: Session, settings: Settings) -> list[tuple[str, str]]:
         ("Owner", settings.owner or "nobody"),
         ("Engine", settings.engine),
     ]
+
+
+def _show_people(session: Session) -> None:
+    """Show the people of a session to its owner; call it in a fragment."""
+    st.text("Send this address to the people named below: it opens the session.")
+    page, _, _ = (st.context.url or "").partition("?")
+    st.code(f"{page}?session={session.id}", language=None, wrap_lines=True)
+    roles = session.store.roles(session.id)
+    current = [row for row in roles if row["ended_at"] is None]
+    if not roles:
+        small_note("Everybody who may enter is an annotator here, until you name the first person.")
+    for row in current:
+        outside = [] if lets_in(row["mail"]) else ["not on the list of people who may enter this app"]
+        _person(session, row, None, "Remove", f"{row['role']}: {ROLES[row['role']]}", *outside)
+    _add_person(session)
+    named = {row["mail"] for row in current}
+    last = {row["mail"]: row for row in roles if row["mail"] not in named and row["ended_at"] > now(RESTORABLE)}
+    for row in last.values():
+        when = datetime.fromisoformat(row["ended_at"])
+        until = f"{row['role']} until {when:%d %b %Y}, removed by {row['ended_by']}"
+        _person(session, row, row["role"], "Restore", until)
+    if problem := st.session_state.get("people-problem"):  # stored, because the panel is redrawn every few seconds
+        complain(problem)
+
+
+def _person(session: Session, row: Row, role: str | None, action: str, *details: str) -> None:
+    """Show a person with a button that gives them a role (None: takes it away)."""
+    with one_row(f"person-{row['id']}"):
+        st.html(entry(row["mail"], *details))
+        if st.button(action, key=f"person-{action}-{row['id']}"):
+            _put_role(session, row["mail"], role)
+
+
+def _add_person(session: Session) -> None:
+    with st.form("person", clear_on_submit=True, border=False):
+        left, right = st.columns(2)
+        address = left.text_input("E-mail address", max_chars=320, key="person-mail")
+        role = right.selectbox("Role", ROLES, help=ROLES_HELP, key="person-role")
+        if st.form_submit_button("Add") and address.strip():
+            _put_role(session, address, role)
+
+
+def _put_role(session: Session, address: str, role: str | None) -> None:
+    try:
+        session.store.put_role(session.id, address, role, mail())
+        st.session_state.pop("people-problem", None)
+    except StoreError as error:
+        st.session_state["people-problem"] = str(error)
+    st.rerun()

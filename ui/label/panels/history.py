@@ -31,7 +31,7 @@ KINDS = {"wrong": "Predicted otherwise", "corrected": "Corrected", "noted": "Wit
 
 def show(server: CardServer) -> None:
     """Show the history; call it in a fragment."""
-    name = chosen_question(server)
+    name = chosen_question(server.session.settings)
     store = partial(change, server.session, name=name)
     item_list.show(server, list_of("history", name), store, lambda view: page(server, view, name), RowEvent | RowTag)
 

@@ -16,7 +16,7 @@ from oal_engine.sessions.log import Entry
 from oal_engine.sessions.one_question import OneQuestion, part_of
 from oal_engine.sessions.session import Session
 
-from ...page import counted, note
+from ...page import counted, note, say
 from ..card_server import CardServer
 from . import chosen_question
 
@@ -39,12 +39,12 @@ STYLE = """<style>
 
 def show(server: CardServer) -> None:
     """Show the panel; call it in a fragment."""
-    name = chosen_question(server)
+    name = chosen_question(server.session.settings)
     session = part_of(server.session, name)
     proof = _proof(session, server.log)
     if session.settings.prior:
         proof += f" {prior.described(session.settings.prior)}"
-    st.html(f'<p style="margin:0 0 .4rem;font-size:.92rem">{html.escape(proof)}</p>')
+    say(proof, margin="0 0 .4rem")
     if not session.labels:
         note("Nothing is learned yet.")
         return

@@ -2,7 +2,6 @@
 their predicted classes. Wrong predictions can be marked. If several questions are asked about each item, the panel
 shows the items pushed for one of the questions, and they can be labeled instead."""
 
-import html
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SessionError
 
 from ...components import item_list
+from ...page import say
 from ..card_server import CardServer, keys_of
 from ..messages import View
 from . import chosen_question, find
@@ -29,11 +29,11 @@ LEARNED = "Marked wrong and already used for training; it cannot be removed."
 
 def show(server: CardServer) -> None:
     """Show the panel; call it in a fragment."""
-    session, name = server.session, chosen_question(server)
+    session, name = server.session, chosen_question(server.session.settings)
     if not session.multiclass:
-        _say(MEANINGS["pushed"])
+        say(MEANINGS["pushed"])
     if name:
-        _say(LABELS)
+        say(LABELS)
         item_list.show(
             server,
             f"pushed-{session.settings.place_of(name)}",
@@ -66,12 +66,8 @@ def _switch(server: CardServer) -> bool:
         chosen = current
     elif chosen != current:
         session.store.update_session(session.id, {"feedback_trains": int(chosen)})
-    _say(_cost(session, chosen))
+    say(_cost(session, chosen))
     return chosen
-
-
-def _say(words: str) -> None:
-    st.html(f'<p style="margin:0;font-size:.92rem">{html.escape(words)}</p>')
 
 
 def _cost(session: Session, trains: bool) -> str:
