@@ -196,19 +196,6 @@ def test_the_keys_of_two_classes(script):
     assert posted == [[n, "label", label] for n, label in enumerate(labels, 1)] + [[8, "skip", None]]
 
 
-def test_many_classes_have_keys_of_their_own(script):
-    names = ["joy", "anger", "fear", "sadness", "surprise", "disgust", "neutral"]
-    classes = [{"label": n, "name": name, "keys": [str(n), "qwertyu"[n - 1]]} for n, name in enumerate(names, 1)]
-    counters = COUNTERS | {"answers": dict.fromkeys("1234567", 0)}
-    places = {n: place(n, counters=counters) for n in range(1, 21)}
-    script.give(places[1], {n: dict.fromkeys(range(8), places[n + 1]) for n in range(1, 20)}, classes=classes)
-    script.press(*"1234567", *"qwertyu")
-    assert [event["label"] for event in script.events] == [*range(1, 8), *range(1, 8)]
-    assert [script(f"button-{n}").locator(".name").inner_text() for n in range(1, 8)] == names
-    script.press("a", "x")
-    assert len(script.events) == 14
-
-
 def test_many_classes_are_counted_on_their_buttons(script):
     """With many classes, each button shows how often its class was given, and the buttons have the same color."""
     classes = [{"label": n, "name": f"class {n}", "keys": []} for n in range(1, 12)]

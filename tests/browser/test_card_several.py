@@ -138,15 +138,6 @@ def test_the_card_waits_with_its_answer_and_the_next_item_has_none(script, give)
     assert [(2, "label", -1, [-1, -1, -1])] == sent(script)
 
 
-def test_a_prepared_item_is_shown_at_once(script, give):
-    """If the server has sent the next item ahead, as it does for a team, the card shows it without waiting."""
-    give(1)
-    script.give(1, {1: {1: 2, -1: 3, 0: 4}}, questions=asking(3), **NAMES)
-    script.press("3", "Enter")
-    assert (2, ["false"] * 3) == (script.shown, states(script))
-    assert [(1, "label", 1, [-1, -1, 1])] == sent(script)
-
-
 def test_an_answer_that_was_refused_stays_on_the_lines(script, give):
     give(1)
     script.press("2", "Enter")
@@ -287,15 +278,6 @@ def test_lines_are_buttons_for_fingers_and_screen_readers(script, give):
     line.click()
     assert "topic 2: no" == script("heard").inner_text()
     assert "false" == script("unsure-2").get_attribute("aria-pressed")
-
-
-def test_space_and_enter_press_the_line_with_the_focus(script, give):
-    give(1)
-    script("line-1").focus()
-    script.press(" ")
-    assert ["true", "false", "false"] == states(script)
-    script.press("Enter")
-    assert (["false"] * 3, []) == (states(script), script.posts)
 
 
 def test_enter_after_a_click_elsewhere_is_the_cards(script, give):

@@ -667,17 +667,6 @@ def test_a_class_named_by_one_letter_has_that_key(names, keys):
     assert {label: list(own) for label, own in keys.items()} == keys_of(names)
 
 
-@pytest.mark.slow
-def test_the_title_of_a_session_has_no_parameters(app_store, keep):
-    """A session's title has the algorithm and the data, but no parameters: neither Greek letters nor their names."""
-    session = create(app_store, keep(), "OA3-diag")
-    for page in ("pages/1_Label.py", "pages/3_Replay.py"):
-        bodies = [str(element.proto.body) for element in run(page, session=str(session)).get("html")]
-        title = next(body for body in bodies if " on texts" in body)
-        assert "OA3-diag on texts" in title
-        assert not re.search("delta|eta|gamma|[α-ω]", title)
-
-
 def test_metrics_are_explained_where_they_stand(work):
     """Each term in the tables and legends has its meaning on the page, one hover or tap away."""
     bodies = " ".join(str(each.proto.body) for each in run("pages/1_Label.py", session=work().session.id).get("html"))

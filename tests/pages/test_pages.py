@@ -229,17 +229,6 @@ def test_what_does_not_exist_is_named_in_one_sentence(store, texts):
             assert f"{kind.title()} {number} does not exist." in words(at)
 
 
-def test_the_card_speaks_of_an_answer_that_came_too_late(store, texts, sent):
-    """An answer to an item that another person has answered overwrites nothing, and the card names that person."""
-    session = create(store, texts, "PAA-I", budget=20)
-    question = sent(session, annotator="anna")["place"]["question"]["id"]
-    event = {"id": "e1", "question": question, "action": "label", "label": 1}
-    sent(session, event, annotator="anna")
-    late = sent(session, event | {"id": "e2", "label": -1}, annotator="ben")
-    assert "was answered already by anna" in late["error"]
-    assert [row["label"] for row in store.answers(session) if row["label"]] == [1]
-
-
 def test_a_stream_without_labels_says_why_it_has_no_figures_yet(store, tmp_path):
     """If the data has no labels, the page says what is still needed for estimates. From the tenth answer on it shows
     the answers of each class, but not the weighted sum, which needs labels."""
@@ -472,19 +461,6 @@ def test_a_new_file_is_asked_about_anew(store, tmp_path):
 
 
 @pytest.mark.slow
-def test_data_is_imported_from_a_path(store, tmp_path):
-    """The Data page guesses the columns of a file on the server, and imports the file as a data set."""
-    path = tmp_path / "messages.csv"
-    path.write_text(MESSAGES)
-    at = data_page(path)
-    assert (at.multiselect(key="text").value, at.pills(key="label").value) == (["text"], "label")
-    at.pills(key="positive-label").set_value(["spam"]).run()
-    press(at, "import")
-    (dataset,) = store.datasets()
-    assert (dataset["name"], dataset["items"], dataset["positives"], dataset["negatives"]) == ("messages", 40, 10, 30)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "items", "said"), [
     ("keep", 40, "37 items are nearly the same as an earlier one."),
     ("once", 3, "Left out 37 near-duplicates, counted with the first."),
@@ -580,21 +556,6 @@ def test_mesh_headings_become_labels_by_a_tree(store, tmp_path):
     press(at, "import")
     (dataset,) = store.datasets()
     assert (dataset["name"], dataset["items"], dataset["positives"], dataset["negatives"]) == ("ohsumed", 20, 10, 10)
-
-
-@pytest.mark.slow
-def test_an_unsuitable_file_is_refused_in_one_sentence(store, tmp_path):
-    """A missing file, or a third label word in a file with one rare class, is refused, and nothing is imported."""
-    path = tmp_path / "messages.csv"
-    path.write_text("text,label\nhello a,spam\nhello b,ham\nhello c,eggs\n")
-    at = data_page(tmp_path / "missing.csv")
-    assert "has no file" in words(at)
-    at.text_input(key="path").set_value(str(path)).run()
-    at.segmented_control(key="kind-label").set_value("One rare class").run()
-    press(at, "import")
-    assert "spam" in words(at)
-    assert "ham" in words(at)
-    assert store.datasets() == []
 
 
 def twenty_texts(store, folder):
