@@ -103,7 +103,10 @@ def files_folder() -> Path | None:
     """Return the server folder whose files may be imported (OAL_FILES), or None if it is not set or the app has a
     log-in."""
     folder = os.environ.get("OAL_FILES")
-    return Path(folder).resolve() if folder and not _is_login_required() else None
+    try:
+        return Path(folder).resolve() if folder and not _rules()[0] else None
+    except Closed:
+        return None
 
 
 def served(name: str, kind: Literal["file", "folder"] = "file") -> Path:
@@ -121,13 +124,6 @@ def served(name: str, kind: Literal["file", "folder"] = "file") -> Path:
     raise ValueError(f"The folder {folder.name} has no {kind} {name}.")
 
 
-def _is_login_required() -> bool:
-    try:
-        return _rules()[0]
-    except Closed:
-        return True
-
-
 def _rules() -> Rules:
     """Return the rules in the secrets, and remember whether they ever required a log-in."""
     global _login_required
@@ -139,13 +135,6 @@ def _rules() -> Rules:
     if rules[0]:
         _login_required = True
     return rules
-
-
-def _tell_streamlit(auth: dict[str, Any]) -> None:
-    """Reload the copy of the secrets with which Streamlit checks log-ins, if its [auth] differs. Otherwise the copy
-    would stay outdated after a broken file is mended."""
-    if st.secrets.load_if_toml_exists() and st.secrets.to_dict().get("auth") != auth:
-        st.secrets._reset()
 
 
 def _read_rules() -> Rules:
@@ -179,7 +168,8 @@ def _read_rules() -> Rules:
             "Nobody is let in: the secrets have [auth], but no list of who may enter. Write [access] and below it "
             'allowed = ["anna@example.org", "@example.org"], or ["*"] for every account of the provider.'
         )
-    _tell_streamlit(secrets["auth"])
+    if st.secrets.load_if_toml_exists() and st.secrets.to_dict().get("auth") != secrets["auth"]:
+        st.secrets._reset()  # Streamlit checks log-ins with a copy, which would stay outdated after a file is mended
     return True, allowed, owners
 
 

@@ -77,7 +77,10 @@ def new_comparison(store: Store) -> int | None:
             {"data": [*sizes], "algorithms": chosen, "tune": tune, "budgets": _budgets(budgets)}
             | {"permutations": runs, "criterion": criterion} | more
         )  # fmt: skip
-        _check_sizes(sizes, max(each or 0 for each in (*spec.budgets, *spec.hits)))
+        labels = max(each or 0 for each in (*spec.budgets, *spec.hits))
+        for data, items in sizes.items():
+            if items is not None and items < labels:
+                raise experiments.ExperimentError(TOO_FEW.format(data, items, labels))
     except ValueError as error:
         complain(error)
         return None
@@ -119,13 +122,6 @@ def _data(store: Store) -> tuple[dict[str, int | None], bool]:
         complain("Data with several classes and data with one rare class need different algorithms: choose one kind.")
         st.stop()
     return {each: sizes.get(each) for each in data}, many == {True}
-
-
-def _check_sizes(sizes: dict[str, int | None], labels: float) -> None:
-    """Refuse a data set that has fewer items than the largest budget or target has labels."""
-    for name, items in sizes.items():
-        if items is not None and items < labels:
-            raise experiments.ExperimentError(TOO_FEW.format(name, items, labels))
 
 
 def _fitting(many: bool) -> list[str]:

@@ -33,7 +33,11 @@ def race(store: Store) -> None:
     """Show a race, with controls to choose its stream, strategies, labels and seed."""
     top = st.container(horizontal=True, vertical_alignment="center")
     top.title("Race", width="content", anchor=False)
-    names = {None: CLOUDS} | {row["id"]: row["name"] for row in datasets(store) if _can_race(row)}
+    names: dict[int | None, str] = {None: CLOUDS}
+    for row in datasets(store):  # only data with two classes and a label for every item can race
+        counts = row["positives"], row["negatives"]
+        if not row["classes"] and all(counts) and sum(counts) == row["items"]:
+            names[row["id"]] = row["name"]
     check_choice("data", "Data", names.values())
     dataset = top.selectbox(
         "Stream", names, format_func=names.__getitem__, key="data", label_visibility="collapsed", bind=BOUND
@@ -56,12 +60,6 @@ def race(store: Store) -> None:
     with top:
         _download(store, dataset, chosen, budget, seed)
     _mount(key="race", data=_record(dataset, chosen, budget, seed))
-
-
-def _can_race(row: dict[str, Any]) -> bool:
-    """Tell whether a data set has a label for every item, and both positives and negatives."""
-    counts = row["positives"], row["negatives"]
-    return not row["classes"] and all(counts) and sum(counts) == row["items"]
 
 
 def _parameters(name: str, scale: float, dataset: int | None) -> dict[str, float]:

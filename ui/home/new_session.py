@@ -151,7 +151,7 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
                 classes = {"questions": questions, "answer_each": st.toggle(EACH, key="new-each", help=EACH_HELP)}
                 begin_with = st.container()
             elif audited := _column(row):
-                classes = _without_examples(classes) | audited
+                classes = {key: classes[key] for key in ("positive_name", "negative_name")} | audited
         feed, certain = st.container(), st.container()
         shares = _team() | {
             "repeat": _share("Ask some items twice", AGAIN_HELP, AGAIN_SHARE, "repeat", (1, 30, 5, 1)),
@@ -163,12 +163,8 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
         some = st.container()
         more = _more(many) | shares | {"guidelines": guidelines.strip(), "owner": annotator()}
     labels, whole, measures = _labels_of_file(row, many, classes)
-    if whole < row["items"]:
-        with begin_with:
-            n_known, beginning = _known_labels(row, labels, whole, measures)
-    else:
-        with some:
-            n_known, beginning = _some_known_labels(row)
+    with begin_with if whole < row["items"] else some:
+        n_known, beginning = _known_labels(row, labels, whole, measures)
     if plan["audit"] or plan["pace"] or st.session_state.get("new-floor") or spreads(kind.rule):
         with feed:
             plan["horizon"] = _horizon(row)
@@ -234,9 +230,13 @@ def _answered_by_file(
 
 
 def _known_labels(row: dict[str, Any], labels: int, whole: int, measures: bool) -> tuple[int, dict[str, Any]]:
-    """Ask whether to begin with the labels of a file that does not label every item. The default is yes, unless the
-    labels can measure the model of a question (`measures`). Return about how many items then need no question, and
-    arguments of `settings.create`."""
+    """Ask whether to begin with the labels of a file, or with how many if it labels every item. The default is yes,
+    unless the labels can measure the model of a question (`measures`). Return about how many items then need no
+    question, and arguments of `settings.create`."""
+    if whole == row["items"]:
+        most = min(row["items"] - 1, MOST_KNOWN)
+        labels = st.number_input(SOME_LABELS, 0, most, 0, key=f"new-some-{row['id']}", help=SOME_LABELS_HELP)
+        return labels, {"known_labels": labels} if labels else {}
     if not labels:
         return 0, {}
     most = min(labels, MOST_KNOWN)
@@ -245,14 +245,6 @@ def _known_labels(row: dict[str, Any], labels: int, whole: int, measures: bool) 
     if not st.toggle(question, not measures, key=f"new-known-{row['id']}-{measures}", help=BEGIN_WITH_LABELS_HELP):
         return 0, {}
     return min(whole, most), {"known_labels": "file" if most == labels else most}
-
-
-def _some_known_labels(row: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-    """Ask with how many labels the session begins, for a file that labels every item. Return their number, and
-    arguments of `settings.create`."""
-    most = min(row["items"] - 1, MOST_KNOWN)
-    labels = st.number_input(SOME_LABELS, 0, most, 0, key=f"new-some-{row['id']}", help=SOME_LABELS_HELP)
-    return labels, {"known_labels": labels} if labels else {}
 
 
 def _many(row: dict[str, Any]) -> bool:
@@ -320,10 +312,6 @@ def _column(row: dict[str, Any]) -> dict[str, Any]:
         return {}
     cut = right.number_input(CUT, value=None, format="%g", placeholder="0.5", key=f"new-cut-{row['id']}", help=CUT_HELP)
     return {"column": chosen[0], "cut": cut, "others": chosen[1:]}
-
-
-def _without_examples(classes: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in classes.items() if key in ("positive_name", "negative_name")}
 
 
 def _add_seeds(row: dict[str, Any], questions: list[dict[str, Any]]) -> None:

@@ -54,7 +54,11 @@ def show(server: CardServer) -> None:
         st.text("The session has no guidelines yet.")
     if server.is_owned():
         with st.expander("Write the guidelines"):  # one fixed label: a new one would close the expander
-            _edit(session, settings.guidelines)
+            written = st.text_area(
+                "Guidelines", settings.guidelines, max_chars=LONGEST_GUIDELINES, height=200, key="guidelines"
+            )
+            if st.button("Save", type="primary", key="guidelines-save"):
+                _change(session, {"guidelines": written.strip()})
         if settings.questions and not settings.audited:
             with st.expander("Questions"):
                 _edit_questions(session)
@@ -72,12 +76,6 @@ def show(server: CardServer) -> None:
     elif owner:
         st.text(f"Written by {owner}, who owns the session.")
     table(("Settings", ""), _settings(session, settings), "none")
-
-
-def _edit(session: Session, words: str) -> None:
-    written = st.text_area("Guidelines", words, max_chars=LONGEST_GUIDELINES, height=200, key="guidelines")
-    if st.button("Save", type="primary", key="guidelines-save"):
-        _change(session, {"guidelines": written.strip()})
 
 
 def _edit_questions(session: Session) -> None:
