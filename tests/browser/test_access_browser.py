@@ -102,7 +102,6 @@ def test_a_cookie_kept_from_before_the_log_out_is_no_log_in(visit, app, another,
 
 
 def test_a_forged_cookie_is_no_log_in(visit, app, another):
-    """A cookie that is signed with another secret does not log anybody in."""
     cookie = log_in(app, "anna@example.org")
     claims = {"origin": app.url(""), "is_logged_in": True, "email": "anna@example.org"}
     cookie["value"] = create_signed_value("guessed", "_streamlit_user", json.dumps(claims)).decode()
@@ -126,7 +125,6 @@ PATHS = ["/", "/Label", "/_stcore/health", "/_stcore/host-config", "/media/x", "
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:8501", "localhost.evil.example", "127.0.0.1.e", "[::1"])
 def test_a_foreign_host_name_is_refused_everywhere(app, host):
-    """A request under a foreign host name gets no page, file or connection, so that DNS rebinding fails."""
     for path in PATHS:
         assert 400 == asked(app, path, Host=host)[0]
     assert 400 == asked(app, "/_stcore/stream", Host=host, Origin=f"http://{host}", **UPGRADE)[0]
@@ -176,7 +174,6 @@ def upload(server, page, session, length):
 
 
 def test_uploads_of_who_is_logged_out_are_refused_before_a_byte_is_read(visit, app, another):
-    """An upload without a log-in is refused before its body is read, even with the id and token of a connection."""
     page = visit(app, context=another)
     with upload(app, page, session_id(page), 150_000_000) as connection:
         assert connection.recv(100).startswith(b"HTTP/1.1 403 ")

@@ -568,8 +568,6 @@ def test_the_budget_line_compares_with_the_plan():
     ({"pace": 0.5, "floor": 0.5}, "5,000, then fewer questions until item 10,000."),
 ])  # fmt: skip
 def test_the_budget_line_says_until_when_a_paced_session_asks(settings, then):
-    """In a session with a pace, the budget line names the item up to which questions come, and says what happens after
-    it."""
     plan = replace(SETTINGS, **settings).plan()
     first, *_ = advice.spending(SETTINGS, plan, progress(), log(range(0, 1000, 10)))
     assert f"100 labels left: questions come until about item {then}" == first
@@ -591,7 +589,6 @@ def test_the_card_says_why_an_item_is_asked(rule, draw, sentence):
 
 
 def test_the_hint_waits_for_calm_and_for_a_flat_metric():
-    """The hint to stop labeling appears after many labels without a confident mistake, if the metric hardly changes."""
     calm = log(range(100), surprising=(20,))
     flat, steep = ([0, 60, 99], [0.2, 0.7, 0.705]), ([0, 60, 99], [0.2, 0.6, 0.7])
     hint = "Last confident mistake: 80 labels ago. F1 changed by 0.01 over 50 labels."
@@ -668,7 +665,6 @@ def test_a_class_named_by_one_letter_has_that_key(names, keys):
 
 
 def test_metrics_are_explained_where_they_stand(work):
-    """Each term in the tables and legends has its meaning on the page, one hover or tap away."""
     bodies = " ".join(str(each.proto.body) for each in run("pages/1_Label.py", session=work().session.id).get("html"))
     for word in ("push", "push-and-query", "Weighted sum", "F1", "pushed", "Precision"):
         assert f'tabindex="0">{word}<span role="tooltip">{MEANINGS[word]}' in bodies
