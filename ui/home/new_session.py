@@ -142,16 +142,8 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
         name = left.text_input("Name of the session", placeholder=row["name"], max_chars=120, key="new-name")
         if not many:
             classes["negative_name"] = _other_class(right, row, classes["positive_name"])
-            counts = st.segmented_control(
-                "What counts", WHAT_COUNTS, default="Balance", required=True, key="new-counts", help=WHAT_COUNTS_HELP
-            )
-            first = WHAT_COUNTS[counts]
-            if questions := _questions(row):
-                _add_seeds(row, questions)
-                classes = {"questions": questions, "answer_each": st.toggle(EACH, key="new-each", help=EACH_HELP)}
-                begin_with = st.container()
-            elif audited := _column(row):
-                classes = {key: classes[key] for key in ("positive_name", "negative_name")} | audited
+            first, classes = _what_to_ask(row, classes)
+            begin_with = st.container() if "questions" in classes else begin_with
         feed, certain = st.container(), st.container()
         shares = _team() | {
             "repeat": _share("Ask some items twice", AGAIN_HELP, AGAIN_SHARE, "repeat", (1, 30, 5, 1)),
@@ -184,6 +176,20 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
     return {"dataset": dataset, "budget": budget} | classes | beginning | chosen | plan | more | {
         "name": name or None
     }, sent
+
+
+def _what_to_ask(row: dict[str, Any], classes: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Ask what counts, and whether to ask several questions about each item or to audit a column. Return the algorithm
+    that suits it, and `classes` changed by these answers (arguments of `settings.create`)."""
+    counts = st.segmented_control(
+        "What counts", WHAT_COUNTS, default="Balance", required=True, key="new-counts", help=WHAT_COUNTS_HELP
+    )
+    if questions := _questions(row):
+        _add_seeds(row, questions)
+        classes = {"questions": questions, "answer_each": st.toggle(EACH, key="new-each", help=EACH_HELP)}
+    elif audited := _column(row):
+        classes = {key: classes[key] for key in ("positive_name", "negative_name")} | audited
+    return WHAT_COUNTS[counts], classes
 
 
 def _promise(row: dict[str, Any], asked: int, budget: int, items: int, many: bool, audit: float) -> Iterator[str]:

@@ -74,11 +74,10 @@ def page(server: CardServer, view: View, name: str | None = None) -> dict[str, A
     elif view.show == KNOWN_LABELS:
         items, empty = [*reversed(known_labels)], NOTHING[KNOWN_LABELS]
     elif has_list:
-        listed, nothing = (
-            _listed(server, session, name, view.show, asked),
-            NOTHING[WHOLE_LIST if view.show == WHOLE_LIST else TO_CHECK],
-        )
-        items, empty = listed or [], "The list is being computed." if listed is None else nothing
+        listed = _listed(server, session, name, view.show, asked)
+        items, empty = listed or [], NOTHING.get(view.show, NOTHING[TO_CHECK])
+        if listed is None:
+            empty = "The list is being computed."
     else:
         items, empty = [], "Type some words to find items."
     matches, counts = item_list.page_of(session, items, view.model_copy(update={"search": ""}), items)
@@ -98,7 +97,6 @@ def page(server: CardServer, view: View, name: str | None = None) -> dict[str, A
                 "side": None if origin else "",
                 "when": known_labels[position]["at"] if origin else None,
                 "by": f"from: {origin}" if origin else None,
-                "note": None,
                 "label": "Label",
                 "actions": [] if closed else choices,
                 "means": closed,

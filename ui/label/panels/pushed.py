@@ -115,7 +115,6 @@ def page(server: CardServer, view: View, trains: bool = False, name: str | None 
                 "chips": [*chips, ("wrong", "wrong")] if marked else chips,
                 "side": f"{'gap' if session.multiclass else 'score'} {margins[t]:+.2f}",
                 "by": f"item {t + 1:,} of the stream",
-                "note": None,
                 "label": f"Model says {word}:",
                 "actions": actions,
                 "means": LEARNED if learned else "" if name else _cost(server.session, trains),
