@@ -78,9 +78,8 @@ def new_comparison(store: Store) -> int | None:
             | {"permutations": runs, "criterion": criterion} | more
         )  # fmt: skip
         labels = max(each or 0 for each in (*spec.budgets, *spec.hits))
-        for data, items in sizes.items():
-            if items is not None and items < labels:
-                raise experiments.ExperimentError(TOO_FEW.format(data, items, labels))
+        if few := [(data, items) for data, items in sizes.items() if items is not None and items < labels]:
+            raise experiments.ExperimentError(TOO_FEW.format(*few[0], labels))
     except ValueError as error:
         complain(error)
         return None

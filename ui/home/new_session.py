@@ -129,13 +129,8 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
     many = _many(row)
     classes = _many_classes(row) if many else _rare_class(row)
     begin_with, first = st.container(), FIRST[many]
-    own = _demo_settings(row["name"]).get("guidelines", "")
-    key = "new-guidelines" + f"-{dataset}" * bool(own)
-    if not many and row["kind"] == "text":
-        classes |= _examples(row, classes["positive_name"], st.session_state.get(key, own))
-    guidelines = st.text_area(
-        "Guidelines", own, placeholder=GUIDELINES_HINT, max_chars=LONGEST_GUIDELINES, height=68, key=key
-    )
+    guidelines, examples = _guidelines(row, classes.get("positive_name"))
+    classes |= examples
     start = st.container()
     with st.expander(MORE):
         left, right = st.columns(2)
@@ -153,7 +148,7 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
         kind = strategy(chosen.get("algorithm"), chosen.get("learner"), chosen.get("rule"))
         plan = _plan(kind.rule)
         some = st.container()
-        more = _more(many) | shares | {"guidelines": guidelines.strip(), "owner": annotator()}
+        more = _more(many) | shares | {"guidelines": guidelines, "owner": annotator(), "name": name or None}
     labels, whole, measures = _labels_of_file(row, many, classes)
     with begin_with if whole < row["items"] else some:
         n_known, beginning = _known_labels(row, labels, whole, measures)
@@ -173,9 +168,19 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
         with promise:
             small_note(" ".join(_promise(row, int(asked), int(budget), items, many, plan["audit"])))
     sent = start.button("Start labeling", type="primary", key="new-send")
-    return {"dataset": dataset, "budget": budget} | classes | beginning | chosen | plan | more | {
-        "name": name or None
-    }, sent
+    return {"dataset": dataset, "budget": budget} | classes | beginning | chosen | plan | more, sent
+
+
+def _guidelines(row: dict[str, Any], positive: str | None) -> tuple[str, dict[str, list[str]]]:
+    """Ask for examples of the rare class (`positive`: its name, None for several classes), and for guidelines. Return
+    the guidelines, and arguments of `settings.create`."""
+    own = _demo_settings(row["name"]).get("guidelines", "")
+    key = "new-guidelines" + f"-{row['id']}" * bool(own)
+    examples = {}
+    if positive is not None and row["kind"] == "text":
+        examples = _examples(row, positive, st.session_state.get(key, own))
+    guidelines = st.text_area("Guidelines", own, 68, LONGEST_GUIDELINES, key, placeholder=GUIDELINES_HINT)
+    return guidelines.strip(), examples
 
 
 def _what_to_ask(row: dict[str, Any], classes: dict[str, Any]) -> tuple[str, dict[str, Any]]:
