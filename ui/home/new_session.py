@@ -140,9 +140,7 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
             first, classes = _what_to_ask(row, classes)
             begin_with = st.container() if "questions" in classes else begin_with
         feed, certain = st.container(), st.container()
-        shares = _team() | {
-            "repeat": _share("Ask some items twice", AGAIN_HELP, AGAIN_SHARE, "repeat", (1, 30, 5, 1)),
-        }
+        shares = _team() | {"repeat": _share("Ask some items twice", AGAIN_HELP, AGAIN_SHARE, "repeat", (1, 30, 5, 1))}
         st.subheader("For researchers", anchor=False)
         chosen = choose_strategy(many, first=first)
         kind = strategy(chosen.get("algorithm"), chosen.get("learner"), chosen.get("rule"))
