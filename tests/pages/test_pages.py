@@ -17,8 +17,8 @@ from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
 from tests.harness.pages import data_page, form, press, run, words
 from ui import warm_up
-from ui.home.new_session import OWN
 from ui.page import PAGES, literal
+from ui.strategies import OWN
 
 SERVER = "File on the server"
 

@@ -17,8 +17,8 @@ from .. import access
 from ..address import BOUND, check_choice, check_number
 from ..components import component
 from ..downloads import PAGE_BUTTON
-from ..home.new_session import fields
 from ..page import datasets, guarded, store
+from ..strategies import fields
 
 SEED_HELP = "A different seed changes the order of items and the random draws."
 

@@ -1,8 +1,8 @@
-"""The form of a new session. Its parameter fields come from the declarations of learners and rules."""
+"""The form of a new session."""
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any, Literal
+from typing import Any
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -11,17 +11,15 @@ from oal_engine.datasets import Dataset, columns_of, prior
 from oal_engine.datasets.demo import DEMOS
 from oal_engine.datasets.reading.parsed import name_list
 from oal_engine.kernel import metrics
-from oal_engine.kernel.algorithms import ALGORITHMS, declared, drifting, strategy
-from oal_engine.kernel.learners import LEARNERS, is_multiclass
-from oal_engine.kernel.parameters import Parameter
-from oal_engine.kernel.query_rules import QUERY_RULES, paceable, partners, spreads
+from oal_engine.kernel.algorithms import drifting, strategy
+from oal_engine.kernel.query_rules import paceable, spreads
 from oal_engine.sessions.insights import certainty, estimates
 from oal_engine.sessions.settings import MOST_KNOWN, capped, capped_words, labels_of_questions
 from oal_engine.store import Store
 from oal_engine.store.fields import LONGEST_NAME, MOST_QUESTIONS
 
-from ..address import check_number
-from ..page import annotator, capitalized, counted, linked, literal, small_note, store
+from ..page import annotator, capitalized, counted, literal, small_note, store
+from ..strategies import FIRST, choose_strategy
 
 NAME_CHARACTERS = 60  # of the name of a class
 LONGEST_GUIDELINES = 20_000  # characters
@@ -83,8 +81,6 @@ PACE_HELP = "Questions become rarer or more frequent, so that the labels last ab
 THRESHOLD_HELP = "A margin of at least this value predicts the rare class."
 AIM_HELP = "The weighted sum of sensitivity and specificity, or the cost of misses and false alarms."
 AIMS = {"sum": "Weighted sum", "cost": "Cost"}
-OWN = "Own choice of learner and rule"
-FIRST = {False: "auto", True: "auto-classes"}  # default algorithm, by whether there are several classes
 WHAT_COUNTS = {"Balance": "auto", "Find them all": "auto-sum"}
 WHAT_COUNTS_HELP = (
     "Balance: few relevant items are missed, and few items in the list are wrong (F1). Find them all: fewer are "
@@ -142,7 +138,7 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
         feed, certain = st.container(), st.container()
         shares = _team() | {"repeat": _share("Ask some items twice", AGAIN_HELP, AGAIN_SHARE, "repeat", (1, 30, 5, 1))}
         st.subheader("For researchers", anchor=False)
-        chosen = choose_strategy(many, first=first)
+        chosen = choose_strategy(many, first)
         kind = strategy(chosen.get("algorithm"), chosen.get("learner"), chosen.get("rule"))
         plan = _plan(kind.rule)
         some = st.container()
@@ -405,53 +401,6 @@ def _demo_settings(dataset: str) -> dict[str, Any]:
     return next((demo.session for demo in DEMOS.values() if demo.name == dataset), {})
 
 
-def choose_strategy(many: bool, form: str = "new", first: str = "") -> dict[str, Any]:
-    """Ask for an algorithm, or a learner and a rule, with its parameters. Return arguments of `settings.create`.
-
-    many: whether there are several classes. form: a prefix of the widgets' keys. first: the default algorithm.
-    """
-    usual, first = FIRST[many], first or FIRST[many]
-    fitting = [name for name, entry in ALGORITHMS.items() if is_multiclass(entry.learner) == many and name != first]
-    key = f"{form}-algorithm" + "-many" * many + f"-{first}" * (first != usual)
-    algorithm = st.selectbox("Algorithm", [first, *fitting, OWN], key=key)
-    if algorithm == OWN:
-        left, right = st.columns(2)
-        learners = {rule: [name for name in partners(rule) if is_multiclass(name) == many] for rule in QUERY_RULES}
-        rules = [rule for rule, names in learners.items() if names]
-        usual = "asymmetric" if "asymmetric" in rules else "symmetric"
-        rule = left.selectbox("Query rule", rules, index=rules.index(usual), key=f"{form}-rule" + "-many" * many)
-        best = learners[rule].index("cspaa") if "cspaa" in learners[rule] else 0
-        learner = right.selectbox("Learner", learners[rule], index=best, key=f"{form}-learner-{rule}" + "-many" * many)
-        st.text(f"{_sentence(QUERY_RULES[rule])}\n{_sentence(LEARNERS[learner])}")
-        chosen, fixed = {"learner": learner, "rule": rule}, dict[str, float]()
-    else:
-        entry = ALGORITHMS[algorithm]
-        learner, rule, fixed = entry.learner, entry.rule, entry.fixed
-        st.markdown(linked(f"{learner} + {rule}. {entry.paper}."))
-        chosen = {"algorithm": algorithm}
-    own = strategy(None, learner, rule) if algorithm == OWN else strategy(algorithm)
-    specs = {key: spec for key, spec in declared(learner, rule).items() if key not in fixed}
-    return chosen | {"parameters": fields(specs, own.parameters, f"{form}-{algorithm}-{learner}-{rule}")}
-
-
-def fields(
-    specs: dict[str, Parameter], start: dict[str, float], key: str, bind: Literal["query-params"] | None = None
-) -> dict[str, float]:
-    """Show number fields of declared parameters side by side, with the defaults in `start`. Return {name: value}.
-
-    bind: "query-params" if the address of the page has the values.
-    """
-    for name in specs if bind else ():
-        check_number(f"{key}-{name}", f"{name} of {key}")
-    values = {}
-    for column, (name, spec) in zip(st.columns(max(1, len(specs))), specs.items()):
-        values[name] = column.number_input(
-            name, value=float(start[name]), format="%g", step=None, help=f"{spec.help} Must be {spec.range}.",
-            key=f"{key}-{name}", bind=bind,
-        )  # fmt: skip
-    return values
-
-
 def _share(toggle: str, help: str, slider: str, key: str, scale: tuple[int, int, int, int]) -> float:
     """Ask for a share of the questions (0 to 1). scale: smallest and largest percentage, default and step."""
     if not st.toggle(toggle, key=f"new-{key}", help=help):
@@ -502,10 +451,6 @@ def _plan(rule: str) -> dict[str, Any]:
     help = PACE_HELP if paced else f"Only rules that ask at random can be paced: {rule} does not."
     pace = right.selectbox("Spend the budget", list(PACES), key="new-pace", disabled=not paced, help=help)
     return {"audit": audit / 100, "audit_trains": trains, "pace": PACES[pace] if paced else None}
-
-
-def _sentence(kind: type) -> str:
-    return " ".join((kind.__doc__ or "").split())
 
 
 def _more(many: bool) -> dict[str, Any]:

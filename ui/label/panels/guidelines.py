@@ -20,8 +20,9 @@ from oal_engine.store.fields import LONGEST_NAME
 
 from ...access import lets_in
 from ...home.new_session import EXAMPLES_HELP, LONGEST_GUIDELINES
-from ...metric_table import describe, table
+from ...metric_table import table
 from ...page import annotator, capitalized, complain, entry, mail, one_row, small_note
+from ...strategies import describe
 from ..card_server import CardServer
 from ..ending import more_labels
 
