@@ -178,8 +178,8 @@ def _guidelines(row: dict[str, Any], positive: str | None) -> tuple[str, dict[st
 
 
 def _what_to_ask(row: dict[str, Any], classes: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Ask what counts, and whether to ask several questions about each item or to audit a column. Return the algorithm
-    that suits it, and `classes` changed by these answers (arguments of `settings.create`)."""
+    """Ask for the aim, and whether to ask several questions about each item or to audit a column. Return the algorithm
+    that suits the aim, and `classes` changed by these answers (arguments of `settings.create`)."""
     counts = st.segmented_control(
         "What counts", WHAT_COUNTS, default="Balance", required=True, key="new-counts", help=WHAT_COUNTS_HELP
     )
