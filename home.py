@@ -18,19 +18,15 @@ from ui.home.sessions import show_dataset, show_removed, show_session, start, tr
 from ui.page import complain, guarded, note, open_page, small_note
 from ui.page import store as open_store
 
-TITLE = "Label what matters in a stream"
 ABOUT = (
     "Label a stream of texts or feature vectors in which the interesting class is rare. An online learner decides "
     "which items are worth one of your labels, asks you, and learns from each answer at once."
 )
-NO_SESSION = "No session yet: try the demo, or import data and start one."
-NO_PAGE = "The app has no page {}. Choose one above."
-NO_DATA = "No data sets yet. The demo brings its own."
 
 
 def welcome(store: Store, has_data: bool, has_sessions: bool) -> None:
     """Show an introduction to the app, and the buttons and fields with which to begin."""
-    st.title(TITLE, anchor=False)
+    st.title("Label what matters in a stream", anchor=False)
     st.html(f'<p style="max-width:46rem;font-size:1.08rem;line-height:1.5;margin:0">{ABOUT}</p>')
     with st.container(horizontal=True):
         if st.button("Try the demo", type="secondary" if has_data else "primary", key="demo"):
@@ -71,7 +67,7 @@ def open_form(store: Store, datasets: list[dict[str, Any]]) -> None:
 
 open_page("Home")
 if missing := st.query_params.get("missing"):
-    complain(NO_PAGE.format(missing[:MAX_VALUE_CHARACTERS]))
+    complain(f"The app has no page {missing[:MAX_VALUE_CHARACTERS]}. Choose one above.")
 with guarded():
     store = open_store()
     datasets, sessions = page.datasets(store), page.sessions(store)
@@ -88,7 +84,7 @@ with guarded():
     with left:
         st.header("Sessions", anchor=False)
         if not sessions:
-            note(NO_SESSION)
+            note("No session yet: try the demo, or import data and start one.")
         for row in sessions:
             show_session(store, row)
         show_removed(store)
@@ -99,6 +95,6 @@ with guarded():
     with right:
         st.header("Data sets", anchor=False)
         if not datasets:
-            note(NO_DATA)
+            note("No data sets yet. The demo brings its own.")
         for row in datasets:
             show_dataset(row)

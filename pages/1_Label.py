@@ -12,7 +12,6 @@ from ui.page import annotator, chosen_session, guarded, heading, note, open_page
 from ui.page import store as open_store
 
 READERS = "You may read this session: Replay has its questions and answers."
-NO_SESSION = "You have no session yet."
 A_DAY = 24 * 60 * 60  # seconds; only a fragment with an interval makes a browser ask a restarted server for its page
 
 
@@ -75,7 +74,7 @@ open_page("Label")
 with guarded():
     session = chosen_session(open_store())
     if session is None:
-        note(NO_SESSION)
+        note("You have no session yet.")
         st.page_link("home.py", label="Start one on the home page")
         st.stop()
     server = card_server(session)

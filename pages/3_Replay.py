@@ -10,26 +10,10 @@ from oal_engine.sessions.files.player import UNTIL_MISMATCH
 from oal_engine.sessions.labeled_data import labeled_dataset
 from oal_engine.sessions.one_question import OneQuestion
 from oal_engine.store import Store
-from ui import replay
+from ui import page, replay
 from ui.downloads import downloads_button, page_button, with_access_check
-from ui.label.panels import choose_question
+from ui.label.panels import chosen_question
 from ui.metric_table import table
-from ui.page import (
-    annotator,
-    checked_role,
-    chosen_session,
-    complain,
-    guarded,
-    heading,
-    mail,
-    note,
-    open_page,
-    reason_to_withhold,
-    role,
-    stored_settings,
-    visible_datasets,
-)
-from ui.page import store as open_store
 
 PAGE_KB, PLACE_KB = 90, 0.5  # size of a page without texts, and of each of its positions
 COMPARE = (
@@ -37,7 +21,6 @@ COMPARE = (
     "they are not a random sample of the stream."
 )
 COMPARE_LABELED = "Runs other algorithms on the data of this session, whose items all have a label."
-VERIFY = "Runs the session again from its first round and compares every question and every stored digest."
 PUBLISH = (
     "One file holds the settings, the questions, the answers with their annotators and times, and the digests, but no "
     "item: anyone with the same data set can open it there, and it verifies bit for bit."
@@ -46,19 +29,15 @@ PUBLISH_PAGE = (
     "Or an HTML page to send: the player with its curves and decisions, in any browser, without a server or a network. "
     "It is about {:,.0f} KB, more with texts, and does not name the annotators."
 )
-ADOPTED = "It is session {} here. {}"
-UNKNOWN = "{} {} does not exist. The last one is {:,}."
-NO_SESSION = "You have no session yet. Start one on the home page, or open a published one:"
-NO_QUESTION = "No question yet."
 
 
 @st.fragment
-@guarded()
+@page.guarded()
 def play(player: replay.Player, start: str) -> None:
     """Show the player, opened at the position `start`, such as q7 (question 7) or r90 (round 90)."""
     trace = player.trace
-    if problem := reason_to_withhold(trace.store, trace.id, annotator(), role(trace.store, trace.id)):
-        note(problem)
+    if problem := page.reason_to_withhold(trace.store, trace.id, page.annotator(), page.role(trace.store, trace.id)):
+        page.note(problem)
     else:
         replay.show(player, start)
 
@@ -69,22 +48,22 @@ def compare(store: Store, trace: look_back.Trace, question: str | None) -> None:
     is_labeled = trace.labelled and not question
     st.text(COMPARE_LABELED if is_labeled else COMPARE.format(labels))
     if st.button("Compare on this session", type="primary", key="compare", disabled=not (is_labeled or labels)):
-        checked_role(store, trace.id)
-        data = trace.dataset.name if is_labeled else labeled_dataset(store, trace.id, question, mail())
+        page.checked_role(store, trace.id)
+        data = trace.dataset.name if is_labeled else labeled_dataset(store, trace.id, question, page.mail())
         st.session_state["compare-data"] = [data]
         st.switch_page("pages/2_Compare.py")
 
 
 @st.fragment
-@guarded()
+@page.guarded()
 def verify(store: Store, session: int) -> None:
     """Show the button that verifies a session, and the report."""
-    checked_role(store, session)
-    st.text(VERIFY)
+    page.checked_role(store, session)
+    st.text("Runs the session again from its first round and compares every question and every stored digest.")
     if st.button("Verify", type="primary", key="verify"):
         with st.spinner("Running the session again…"):
             report = look_back.verify(store, session)
-        (note if report.verified else complain)(report)
+        (page.note if report.verified else page.complain)(report)
         if report.found:
             table(
                 ("", "recorded", "now"),
@@ -118,14 +97,14 @@ def first_place() -> None:
 
 
 @st.fragment
-@guarded()
+@page.guarded()
 def adopt(store: Store) -> None:
     """Let the user upload a published session, then store it here and verify it."""
     file = st.file_uploader("A published session (.jsonl)", key="adopted")
     if file is not None and st.button("Open it here", type="primary", key="adopt"):
-        session = bundle.adopt(store, file, mail(), visible_datasets(store))
+        session = bundle.adopt(store, file, page.mail(), page.visible_datasets(store))
         report = look_back.verify(store, session)
-        (note if report.verified else complain)(ADOPTED.format(session, report))
+        (page.note if report.verified else page.complain)(f"It is session {session} here. {report}")
         st.page_link("pages/3_Replay.py", label="Replay it", query_params={"session": str(session)})
 
 
@@ -140,38 +119,38 @@ def place_in_address(trace: look_back.Trace) -> str:
                 if name == "round" and trace.asked_in(number - 1):
                     return f"q{trace.number(number - 1)}"
                 return f"{name[0]}{number}"
-            complain(UNKNOWN.format(name.capitalize(), asked, there))
+            page.complain(f"{name.capitalize()} {asked} does not exist. The last one is {there:,}.")
     return "q1"
 
 
-open_page("Replay")
-with guarded():
-    store = open_store()
-    session = chosen_session(store)
+page.open_page("Replay")
+with page.guarded():
+    store = page.store()
+    session = page.chosen_session(store)
     if session is None:
-        note(NO_SESSION)
+        page.note("You have no session yet. Start one on the home page, or open a published one:")
         adopt(store)
         st.stop()
-    if problem := reason_to_withhold(store, session, annotator(), role(store, session)):
-        note(problem)
+    if problem := page.reason_to_withhold(store, session, page.annotator(), page.role(store, session)):
+        page.note(problem)
         st.page_link("pages/1_Label.py", label="Give them on Label", query_params={"session": str(session)})
         st.stop()
-    settings = stored_settings(store, session)
+    settings = page.stored_settings(store, session)
     with st.container(horizontal=True, vertical_alignment="center"):
-        heading(settings.name, f"{settings.algorithm} on {settings.dataset_name}")
+        page.heading(settings.name, f"{settings.algorithm} on {settings.dataset_name}")
         downloads_button(store, settings)
-    question = choose_question(settings, "of", first_place)
+    question = chosen_question(settings, "of", first_place)
     player = replay.player(session, question)
     player.refresh()
     trace = player.trace
     if isinstance(trace, OneQuestion) and trace.span_in_words:
-        note(trace.span_in_words)
+        page.note(trace.span_in_words)
     if trace.mismatch:
-        complain(f"{trace.mismatch} {UNTIL_MISMATCH}")
+        page.complain(f"{trace.mismatch} {UNTIL_MISMATCH}")
     if trace.steps:
         play(player, place_in_address(trace))
     else:
-        note(NO_QUESTION)
+        page.note("No question yet.")
     comparing, checks, publishing, opening = st.tabs(["Compare", "Verify", "Publish", "Open a published session"])
     with comparing:
         compare(store, trace, question)

@@ -8,7 +8,6 @@ import streamlit as st
 from ui.page import complain, open_page
 
 FOLDER = Path(__file__).parents[1] / "docs"
-UNKNOWN = "The documentation has no page {}."
 LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!https?:|#)([^)#]*)([^)]*)\)")
 
 
@@ -30,4 +29,4 @@ pages = {path.stem: path for path in FOLDER.glob("*.md")}
 if name in pages:
     show(pages[name].read_text(encoding="utf-8"))
 else:
-    complain(UNKNOWN.format(name))
+    complain(f"The documentation has no page {name}.")

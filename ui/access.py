@@ -7,12 +7,12 @@ once. If the secrets are unclear, the app is closed to everybody.
 import os
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import streamlit as st
 from streamlit import config
@@ -103,39 +103,25 @@ def files_folder() -> Path | None:
     """Return the server folder whose files may be imported (OAL_FILES), or None if it is not set or the app has a
     log-in."""
     folder = os.environ.get("OAL_FILES")
-    return Path(folder).resolve() if folder and not _is_login_required() else None
+    try:
+        return Path(folder).resolve() if folder and not _rules()[0] else None
+    except Closed:
+        return None
 
 
-def served_file(name: str) -> Path:
-    """Return the path of a file in `files_folder`, given its name or relative path. Raise ValueError if it does not
-    exist."""
-    return _served(name, "file", Path.is_file)
-
-
-def served_folder(name: str) -> Path:
-    """Return the path of a folder in `files_folder`, given its name or relative path. Raise ValueError if it does not
-    exist."""
-    return _served(name, "folder", Path.is_dir)
-
-
-def _served(name: str, kind: str, is_kind: Callable[[Path], bool]) -> Path:
+def served(name: str, kind: Literal["file", "folder"] = "file") -> Path:
+    """Return the path of a file or folder in `files_folder`, given its name or relative path. Raise ValueError if it
+    does not exist."""
     folder = files_folder()
     if folder is None:
         raise ValueError("Files of the server can be imported only if OAL_FILES names their folder and nobody logs in.")
     try:
         path = (folder / name).resolve()
-        if path.is_relative_to(folder) and is_kind(path):
+        if path.is_relative_to(folder) and (path.is_file() if kind == "file" else path.is_dir()):
             return path
     except (OSError, ValueError):  # too long, or with a character that file names cannot have
         pass
     raise ValueError(f"The folder {folder.name} has no {kind} {name}.")
-
-
-def _is_login_required() -> bool:
-    try:
-        return _rules()[0]
-    except Closed:
-        return True
 
 
 def _rules() -> Rules:
@@ -149,13 +135,6 @@ def _rules() -> Rules:
     if rules[0]:
         _login_required = True
     return rules
-
-
-def _tell_streamlit(auth: dict[str, Any]) -> None:
-    """Reload the copy of the secrets with which Streamlit checks log-ins, if its [auth] differs. Otherwise the copy
-    would stay outdated after a broken file is mended."""
-    if st.secrets.load_if_toml_exists() and st.secrets.to_dict().get("auth") != auth:
-        st.secrets._reset()
 
 
 def _read_rules() -> Rules:
@@ -189,7 +168,8 @@ def _read_rules() -> Rules:
             "Nobody is let in: the secrets have [auth], but no list of who may enter. Write [access] and below it "
             'allowed = ["anna@example.org", "@example.org"], or ["*"] for every account of the provider.'
         )
-    _tell_streamlit(secrets["auth"])
+    if st.secrets.load_if_toml_exists() and st.secrets.to_dict().get("auth") != secrets["auth"]:
+        st.secrets._reset()  # Streamlit checks log-ins with a copy, which would stay outdated after a file is mended
     return True, allowed, owners
 
 

@@ -1,4 +1,4 @@
-"""Files of a session to download, each written on request, once, and cached_file until the session changes."""
+"""Files of a session to download, each written on request, once, and kept until the session changes."""
 
 import subprocess
 import sys
@@ -42,7 +42,7 @@ WIDTH = 440  # pixels, in which every choice fits
 MAX_EXPORTS, WAIT_SECONDS = 2, 60  # exports that run at the same time, and how long another one waits for them
 EXPORTS = BoundedSemaphore(MAX_EXPORTS)
 MOST_CELLS, TEXT_CELLS = 10**6, 50  # cells that this process exports itself, and how many of them a text counts as
-KEPT_BYTES = 2**26  # of all files that are cached_file
+KEPT_BYTES = 2**26  # of all files that are kept
 PAGE_BUTTON = "Download as a page (HTML)"
 
 
@@ -147,7 +147,7 @@ def with_access_check(store: Store, session: int, make: Callable[[], bytes]) -> 
 
 
 class _File:
-    """A file that is cached_file. version: version of the session when it was made (None: it is not made yet)."""
+    """A file that is kept. version: version of the session when it was made (None: it is not made yet)."""
 
     def __init__(self) -> None:
         self.lock, self.content = Lock(), b""

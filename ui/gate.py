@@ -62,7 +62,7 @@ class Gate:
                 return
             await self._talk(scope, receive, send)
         elif scope["type"] == "http":
-            await self._answer(scope, receive, self._led(scope, _with_headers(send)))
+            await self._answer(scope, receive, self._led(scope, send))
         else:
             await self.app(scope, receive, send)
 
@@ -90,14 +90,15 @@ class Gate:
         return None
 
     def _led(self, scope: Scope, send: Send) -> Send:
-        """Wrap `send` so that it redirects in two cases. After a log-in, it leads to the page that was opened before,
-        such as an invitation (Streamlit itself always leads to the first page). From a page that does not exist, it
-        leads to the first page, which says so."""
+        """Wrap `send` so that it adds HEADERS, and redirects in two cases. After a log-in, it leads to the page opened
+        before, such as an invitation (Streamlit itself always leads to the first page). From a page that does
+        not exist, it leads to the first page, which says so."""
         cookies, path = HTTPConnection(scope).cookies, scope["path"]
 
         async def sent(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
+                headers.update(HEADERS)
                 if path in self.pages and scope["query_string"] and not self._standing(cookies).enters:
                     target = f"{path}?{scope['query_string'].decode('latin-1')}"
                     headers.append("set-cookie", self._cookie(quote(target), TARGET_SECONDS))
@@ -213,12 +214,3 @@ def _person(cookies: dict[str, str]) -> dict[str, Any]:
 def _signed_part(cookies: dict[str, str]) -> bytes:
     """Return a digest that identifies a log-in. It leaves out the signature, which can be spelled in several ways."""
     return hashlib.sha256(cookies.get(USER_COOKIE_NAME, "").rpartition(".")[0].encode()).digest()
-
-
-def _with_headers(send: Send) -> Send:
-    async def sent(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            MutableHeaders(scope=message).update(HEADERS)
-        await send(message)
-
-    return sent

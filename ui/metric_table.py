@@ -1,11 +1,9 @@
-"""Tables of numbers, and a strategy as one line of text."""
+"""Tables of numbers."""
 
 import html
 from collections.abc import Iterable, Sequence
 
 import streamlit as st
-
-from oal_engine.kernel.algorithms import ALGORITHMS, Strategy
 
 from .meanings import explained
 
@@ -36,13 +34,6 @@ def table(heads: Sequence[str], lines: Iterable[Sequence], height: str = "19rem"
         f'{STYLE}<div class="oal-results" style="max-height:{height}" tabindex="0">'
         f'<table class="oal-result"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
     )
-
-
-def describe(chosen: Strategy) -> str:
-    """Return a strategy and its parameters in one line, without the parameters that its algorithm fixes."""
-    fixed = ALGORITHMS[chosen.algorithm].fixed if chosen.algorithm in ALGORITHMS else {}
-    values = ", ".join(f"{key} {value:g}" for key, value in chosen.parameters.items() if key not in fixed)
-    return f"{chosen.algorithm}{values and f' ({values})'}"
 
 
 def _title(words: str) -> str:

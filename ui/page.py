@@ -72,7 +72,7 @@ h1 { font-size: 1.9rem !important; padding: .4rem 0 .2rem !important; }
 </style>"""
 SCRIPT = text(["popover.js", "keep_focus.js"])
 RETRY_SECONDS = 5  # between two attempts to draw a page after a database error
-COOKIE = "oal-annotator"
+COOKIE = "oal-annotator"  # remembers the annotator's name in this browser
 REMEMBER = f'document.cookie = "{COOKIE}=%s; path=/; max-age=31536000; SameSite=Lax"'
 PAGES = {
     "Home": "home.py",
@@ -89,10 +89,11 @@ def open_page(title: str) -> None:
     st.set_page_config(title + " · OAL Studio", page_icon=_logo(), layout="wide")
     st.html(STYLE + EXPLAINED)
     _let_in()
-    session = st.query_params.get("session")
+    session, (name, login) = st.query_params.get("session"), who_labels()
+    script = f"<script>{SCRIPT}{'' if login else REMEMBER % quote(name)}</script>"
     with st.container(key="top", horizontal=True, vertical_alignment="center", gap="small"):
         st.html(
-            f'<b class="oal-name"><img alt="" src="{_logo()}"><span class="oal-wide">OAL Studio</span></b>{_script()}',
+            f'<b class="oal-name"><img alt="" src="{_logo()}"><span class="oal-wide">OAL Studio</span></b>{script}',
             width="content",
             unsafe_allow_javascript=True,
         )
@@ -100,12 +101,6 @@ def open_page(title: str) -> None:
             st.page_link(page, label=name, query_params={"session": session} if session else None)
         with st.container(horizontal=True, horizontal_alignment="right"):
             _who()
-
-
-def _script() -> str:
-    """Return the script of every page, with the cookie that remembers the annotator's name in this browser."""
-    name, login = who_labels()
-    return f"<script>{SCRIPT}{'' if login else REMEMBER % quote(name)}</script>"
 
 
 @cache
@@ -214,16 +209,11 @@ def _who() -> None:
             typed = st.text_input("Your name", name, max_chars=80, help="Stored with each label you give.")
             typed = UNWRITABLE.sub("", typed).strip()
             if typed != name:
-                _pass_on(name, typed)
+                session = st.query_params.get("session", "")
+                if session.isdecimal() and int(session) in {row["id"] for row in sessions(store())}:
+                    store().pass_on(int(session), name, typed)  # so that the person's card keeps its item
                 st.session_state["annotator"] = typed
                 st.rerun()
-
-
-def _pass_on(old: str, new: str) -> None:
-    """Move the leases in the open session from an old name to a new one, so that the person's card keeps its item."""
-    session = st.query_params.get("session", "")
-    if session.isdecimal() and int(session) in {row["id"] for row in sessions(store())}:
-        store().pass_on(int(session), old, new)
 
 
 @st.cache_resource
@@ -368,6 +358,12 @@ def note(words: object, color: str = "rgba(60, 130, 120, .13)") -> None:
     st.html(f'<p role="status" style="{style}">{html.escape(str(words))}</p>')
 
 
+def say(*sentences: str, margin: str = "0") -> None:
+    """Show sentences as paragraphs, literally. margin: as in CSS."""
+    style = f"margin:{margin};font-size:.92rem"
+    st.html("".join(f'<p style="{style}">{html.escape(each)}</p>' for each in sentences))
+
+
 def small_note(words: str) -> None:
     """Show one sentence in small letters below the widget that it is about, literally."""
     st.html(f'<p style="opacity:.8;font-size:.88rem;margin:-.5rem 0 0;overflow-wrap:anywhere">{html.escape(words)}</p>')
@@ -395,11 +391,8 @@ def capitalized(words: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-FOR_GOOD = "It cannot be undone."
-
-
 def remove_after_asking(
-    what: str, may_remove: Callable[[], bool], remove: Callable[[], object], after: str = FOR_GOOD
+    what: str, may_remove: Callable[[], bool], remove: Callable[[], object], after: str = "It cannot be undone."
 ) -> None:
     """Ask whether to remove something, and call `remove` if the user agrees and still may.
 

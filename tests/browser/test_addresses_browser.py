@@ -42,24 +42,3 @@ def test_a_comparison_is_sent_by_its_address(visit, another, app, store, tmp_pat
     choose(page, "Metric", "F1")
     page.wait_for_url(lambda url: "metric" not in url)
     assert page.evaluate("window.loadedOnce")
-
-
-@pytest.mark.slow
-def test_a_race_is_sent_by_its_address(visit, another, app):
-    """The seed of a race and its number of labels enter the address; setting one does not reset the other. Switching to
-    the compare view removes the race from the address."""
-    page = marked(visit(app, "/Compare?view=race"))
-    page.get_by_role("button", name="Settings").click()
-    for name, value in (("Labels per lane", "9"), ("Seed", "7")):
-        field = page.get_by_role("spinbutton", name=name)
-        field.fill(value)
-        field.press("Enter")
-    page.wait_for_url("**seed=7*")
-    expect(page.get_by_role("spinbutton", name="Labels per lane")).to_have_value("9")
-    there = visit(app, address(page), context=another)
-    expect(there.get_by_test_id("oal-used").first).to_contain_text("of 9 labels used")
-    page.keyboard.press("Escape")
-    page.get_by_role("radio", name="compare").click()
-    page.wait_for_url(lambda url: "seed" not in url and "race" not in url)
-    page.get_by_role("button", name="Compare", exact=True).wait_for()
-    assert page.evaluate("window.loadedOnce")

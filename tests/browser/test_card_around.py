@@ -140,7 +140,6 @@ def test_guidelines_are_read_while_labeling(script):
 
 
 def test_without_guidelines_there_is_no_button(script):
-    """Without guidelines there is neither a button nor a panel, and removing the guidelines closes an open panel."""
     script.give(1, ALL)
     script.press("g")
     assert [script(part).is_visible() for part in ("guidelines", "panel")] == [False, False]
@@ -175,8 +174,6 @@ def test_the_text_has_five_sizes(script):
 
 
 def test_preferences_of_a_name_are_kept_by_the_server(script):
-    """The server stores a named person's preferences: the card sends each change as an event, and applies the
-    preferences in each payload."""
     script.give(1, ALL, preferences={"size": 4})
     largest = size(script)
     script.press("h", "-")
@@ -224,7 +221,6 @@ def printed(script, name):
 
 
 def test_keys_are_chosen_and_printed_on_their_buttons(script):
-    """A key chosen for an action replaces its old keys, even after a reload, until a reset restores the defaults."""
     script.give(1, ALL)
     box = dialog(script)
     assert (choose(script, "Yes", "j"), choose(script, "No", "K"), choose(script, "Skip", "Backspace")) == (
@@ -283,7 +279,6 @@ REFUSED = {
 
 
 def test_a_key_that_cannot_be_is_refused_with_the_reason(script):
-    """The dialog for keys refuses an unusable key with the reason, and another key can be pressed right away."""
     script.give(1, ALL)
     box = dialog(script)
     box.get_by_role("button", name=re.compile("^Yes: ")).click()

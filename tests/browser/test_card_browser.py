@@ -48,7 +48,6 @@ def test_a_page_on_which_nothing_happens_is_not_drawn_again(label):
 
 @pytest.mark.slow
 def test_a_panel_drawn_anew_leaves_the_focus_where_it_was(label, store):
-    """If other people's work redraws a panel, its table, open item or draft of guidelines keeps the focus."""
     session, card = label()
     page, other = card.page, Session(store, session)
 
@@ -82,7 +81,6 @@ def test_a_panel_drawn_anew_leaves_the_focus_where_it_was(label, store):
 
 
 def test_tabs_drawn_anew_leave_the_focus_where_it_was(label):
-    """When tabs are redrawn, the tab with the same name gets the focus again, unless a click had removed the focus."""
     page = label()[1].page
     expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
     tab = page.get_by_role("tab", name="Guidelines")

@@ -58,7 +58,6 @@ def test_an_old_branch_is_forgotten_with_the_acknowledgement(script):
 
 
 def test_the_same_question_is_never_painted_again(script):
-    """A payload about the item on the screen does not change its text, its scroll position or the time of its paint."""
     long, other = (question(n, parts=[["long " * 2000, 0]]) for n in (1, 2))
     script.give(long, {1: {1: place(other)}})
     script.page.evaluate("""() => {
@@ -96,7 +95,6 @@ def test_without_a_branch_the_card_waits_on_its_item(script):
 
 
 def test_unsaved_is_said_only_where_it_lasts(script):
-    """The status shows unsaved answers after a delay, to avoid flicker; the attribute data-unsaved changes at once."""
     script.give(1, ALL)
     script.press("a")
     assert (script.status, script("card").get_attribute("data-unsaved")) == ("Saved", "1")
@@ -116,7 +114,6 @@ def test_an_error_stays_until_the_next_answer(script):
 
 
 def test_an_earlier_answer_is_marked_on_its_button(script):
-    """An item that is shown again has a mark on the button of its earlier answer, and on no other button."""
     for n, (old, marked) in enumerate([(1, "button-1"), (-1, "button--1"), (0, "skip"), (None, None)], 1):
         script.give(question(n, old=old))
         for button in ("button-1", "button--1", "skip", "undo"):
@@ -146,7 +143,6 @@ def test_at_the_end_only_undo_is_left(script):
 
 
 def test_untrusted_text_is_shown_as_it_is_written(script):
-    """Text from the data never becomes markup, wherever the card shows it, and no character of it is changed."""
     words = MARKUP + "<b>b</b><script>window.pwned=1</script>&amp; {'a':  1} a\x01b\u200bc\u202ed\u202ce\u0301 👩‍👩‍👧"
     classes = [{"label": label, "name": f"{words} {label}", "keys": [key]} for label, key in ((1, "a"), (-1, "x"))]
     asked = question(1, parts=[[words, 0], [words, 0.5]], features=[[words, words, -0.5]], title=words, why=words)
@@ -161,7 +157,6 @@ def test_untrusted_text_is_shown_as_it_is_written(script):
 
 
 def test_the_highlight_is_off_at_first_and_remembered(script):
-    """Terms are highlighted only on demand, by key or click, and a reload keeps the choice."""
     tinted = question(1, parts=[["good", 0.8], [" and ", 0], ["bad", -0.4]])
 
     def grounds():
@@ -196,21 +191,7 @@ def test_the_keys_of_two_classes(script):
     assert posted == [[n, "label", label] for n, label in enumerate(labels, 1)] + [[8, "skip", None]]
 
 
-def test_many_classes_have_keys_of_their_own(script):
-    names = ["joy", "anger", "fear", "sadness", "surprise", "disgust", "neutral"]
-    classes = [{"label": n, "name": name, "keys": [str(n), "qwertyu"[n - 1]]} for n, name in enumerate(names, 1)]
-    counters = COUNTERS | {"answers": dict.fromkeys("1234567", 0)}
-    places = {n: place(n, counters=counters) for n in range(1, 21)}
-    script.give(places[1], {n: dict.fromkeys(range(8), places[n + 1]) for n in range(1, 20)}, classes=classes)
-    script.press(*"1234567", *"qwertyu")
-    assert [event["label"] for event in script.events] == [*range(1, 8), *range(1, 8)]
-    assert [script(f"button-{n}").locator(".name").inner_text() for n in range(1, 8)] == names
-    script.press("a", "x")
-    assert len(script.events) == 14
-
-
 def test_many_classes_are_counted_on_their_buttons(script):
-    """With many classes, each button shows how often its class was given, and the buttons have the same color."""
     classes = [{"label": n, "name": f"class {n}", "keys": []} for n in range(1, 12)]
     counters = COUNTERS | {"answers": {str(n): n * 1000 for n in range(1, 12)}, "pushed": None}
     script.give(place(1, counters=counters), classes=classes)
@@ -221,7 +202,6 @@ def test_many_classes_are_counted_on_their_buttons(script):
 
 
 def test_keys_of_a_cyrillic_keyboard(script):
-    """The keys in the positions of A and X answer on a keyboard with other letters."""
     script.give(1, ALL)
     script.dispatch(key="ф", code="KeyA")
     script.dispatch(key="ч", code="KeyX")
@@ -252,7 +232,6 @@ def test_keys_before_a_dialog_are_not_answers(script):
 
 
 def test_keys_with_modifiers_and_of_an_input_method_are_not_answers(script):
-    """Keys with a modifier, keys of an input method, and keys that the page has already handled do not answer."""
     script.give(1, ALL, previous=7)
     script.press("Control+a", "Alt+x", "Meta+z", "Control+Backspace")
     script.dispatch(key="a", code="KeyA", isComposing=True)
@@ -396,7 +375,6 @@ def test_a_key_while_the_marks_of_an_item_arrive_answers_it(script):
 
 
 def test_each_paragraph_has_the_direction_of_its_own_words(script):
-    """Arabic and Hebrew paragraphs start at the right, others at the left, even within an item; whitespace is kept."""
     script.give(question(1, parts=[["שלום\nplain\n\tindented", 0]]))
     margins = script("text").evaluate("""text => {
       const range = document.createRange(), node = text.firstChild, box = text.getBoundingClientRect();
@@ -440,7 +418,6 @@ def test_a_long_text_is_there_to_its_end_after_its_beginning_was_painted(script,
 
 
 def test_the_end_leads_on_without_a_load(script):
-    """A click or Enter on a link at the end navigates without a page load; a click with Ctrl opens a new tab."""
     script.give(place(None, end="budget", result="R."), links={"Replay": "Replay?session=1", "New": "./?new=2"})
     script.page.evaluate("window.same = true; window.addEventListener('popstate', () => (window.came = location.href))")
     first, second = script("text").get_by_role("link").all()
@@ -478,7 +455,6 @@ def test_a_class_without_a_key_is_found_by_its_name(script):
 
 
 def test_tab_and_enter_reach_every_class(script):
-    """Tab reaches each of sixty classes in the order of the screen and in view, and Enter answers with it."""
     sixty(script)
     script("text").focus()
     for n in range(1, 61):

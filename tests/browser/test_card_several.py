@@ -68,7 +68,6 @@ def test_enter_alone_is_none_of_these_and_space_skips(script, give, keys, event)
 
 
 def test_only_the_questions_that_an_item_was_asked_have_lines(script, give):
-    """If a question is not asked about an item, its line is hidden, its key has no effect, and its label is 0."""
     give(question(1, asks=[0, 2]))
     assert [True, False, True] == [script(f"line-{n}").is_visible() for n in (1, 2, 3)]
     script.press("2", "3", "Enter")
@@ -95,8 +94,6 @@ def test_a_question_under_another_one_says_its_yes_too(script, give):
 
 
 def test_letters_are_keys_of_the_later_lines(script, give):
-    """From the tenth question on, the keys of the questions are letters, which work with Shift too. Questions are
-    listed in the order of their keys."""
     give(1, 12)
     assert [key.upper() for key in KEYS] == [script(f"line-{n}").locator("kbd").inner_text() for n in range(1, 13)]
     assert "topic 12" in script("line-12").inner_text()
@@ -136,15 +133,6 @@ def test_the_card_waits_with_its_answer_and_the_next_item_has_none(script, give)
     assert "false" == script("line-1").get_attribute("aria-disabled")
     script.press("Enter")
     assert [(2, "label", -1, [-1, -1, -1])] == sent(script)
-
-
-def test_a_prepared_item_is_shown_at_once(script, give):
-    """If the server has sent the next item ahead, as it does for a team, the card shows it without waiting."""
-    give(1)
-    script.give(1, {1: {1: 2, -1: 3, 0: 4}}, questions=asking(3), **NAMES)
-    script.press("3", "Enter")
-    assert (2, ["false"] * 3) == (script.shown, states(script))
-    assert [(1, "label", 1, [-1, -1, 1])] == sent(script)
 
 
 def test_an_answer_that_was_refused_stays_on_the_lines(script, give):
@@ -252,7 +240,6 @@ def test_a_finger_says_no_where_every_line_needs_an_answer(script, each):
 
 
 def test_a_skipped_item_gets_a_label_for_each_question(script, give):
-    """In the pass over skipped items, an answer is sent as one correction with a label for each question."""
     here = place(5, counters=COUNTERS | {"skipped": 1})
     give(here)
     script("offer").click()
@@ -263,7 +250,6 @@ def test_a_skipped_item_gets_a_label_for_each_question(script, give):
 
 
 def test_the_verdict_counts_the_lines_on_which_the_model_agreed(script, give):
-    """The page says after the answer, and not before, for how many questions the model had predicted the same label."""
     give(1)
     script.press("1", "Enter")
     assert "" == script("said").inner_text()
@@ -289,15 +275,6 @@ def test_lines_are_buttons_for_fingers_and_screen_readers(script, give):
     assert "false" == script("unsure-2").get_attribute("aria-pressed")
 
 
-def test_space_and_enter_press_the_line_with_the_focus(script, give):
-    give(1)
-    script("line-1").focus()
-    script.press(" ")
-    assert ["true", "false", "false"] == states(script)
-    script.press("Enter")
-    assert (["false"] * 3, []) == (states(script), script.posts)
-
-
 def test_enter_after_a_click_elsewhere_is_the_cards(script, give):
     """After a click on a control outside the card, Enter does not press that control but confirms the answer."""
     script.page.evaluate("window.clicked = 0")
@@ -319,7 +296,6 @@ def test_enter_in_a_session_of_one_question_does_nothing(script):
 
 
 def test_twelve_lines_fit_on_a_screen(script, give):
-    """Twelve questions fit on a desktop screen in two columns, all fully visible, with the Confirm button below."""
     script.page.set_viewport_size(DESKTOP)
     give(1, 12)
     left, top, _, _ = bounds(script("line-1"))

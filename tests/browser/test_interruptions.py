@@ -36,7 +36,6 @@ WATCH = """() => {
 
 @pytest.mark.slow
 def test_fast_typing_labels_nothing_that_was_not_painted(label, store):
-    """Each label belongs to an item that was painted before its key was pressed; earlier keys have no effect."""
     session, card = label()
     card.page.evaluate(WATCH)
     card.page.wait_for_function("Object.keys(painted).length")

@@ -93,7 +93,6 @@ def test_a_tab_that_crashed_while_no_server_was_there_loses_nothing(visit, app, 
 
 
 def test_two_tabs_send_what_is_unsaved_once(visit, app, store, texts):
-    """A second tab also sends the unsaved answers of the first. Each is stored once, and both tabs show "Saved"."""
     session = create(store, texts, learner="pa-i", rule="all")
     page = visit(app, f"/Label?session={session}")
     cards = [Card(page)]

@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 from oal_engine.sessions.insights import curves
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
-from tests.harness.browser import PHONE, Card, button, history, listeners, tab
+from tests.harness.browser import Card, button, history, listeners, tab
 from tests.harness.markup import MARKUP, RUN
 
 # Labeling
@@ -71,40 +71,6 @@ ENDS = """([place, ends]) => {
   const drawn = plot.data.map(({name, x, y}) => [name, last(x), last(y)]);
   return JSON.stringify(drawn) === JSON.stringify(ends);
 }"""
-
-
-@pytest.mark.slow
-def test_two_people_on_one_session_get_items_of_their_own(visit, app, another, store, texts):
-    """Each answer is stored once, for the item that its annotator saw. A skipped item that one person answers leaves
-    the other person's pass over skipped items."""
-    session = create(store, texts, learner="pa-i", rule="all")
-    anna = Card(visit(app, f"/Label?session={session}&annotator=anna"))
-    ben = Card(visit(app, f"/Label?session={session}&annotator=ben", viewport=PHONE, context=another))
-    expect(ben("text")).to_contain_text("item 1 ")  # takes some seconds: anna was alone until then
-    seen = []
-    for who, card, key, answer in (
-        ("anna", anna, " ", 0), ("ben", ben, "x", -1), ("anna", anna, "a", 1), ("ben", ben, "a", 1),
-    ):  # fmt: skip
-        seen.append((who, card.item, answer))
-        card.press(key)
-        card.saved()
-    rows = [row for row in store.answers(session) if row["label"] is not None]
-    ids = store.items(texts, [row["item"] for row in rows])
-    assert sorted(seen) == sorted((row["annotator"], ids[row["item"]]["id"], row["label"]) for row in rows)
-    assert 4 == len({item for _, item, _ in seen})
-    waiting = anna.item
-    for card in (anna, ben):
-        old = card.question
-        card("offer").click()
-        expect(card.root).not_to_have_attribute("data-question", old)
-        expect(card("why")).to_contain_text("You skipped this earlier (1 left).")
-        expect(card("text")).to_contain_text("item 0 ")
-    ben("button--1").click()
-    ben.saved()
-    expect(ben("text")).not_to_contain_text("item 0 ")
-    anna.tap("Escape")
-    expect(anna("text")).to_contain_text(f"item {waiting[1:]} ")
-    assert [("i0", 0, False), ("i0", -1, True)] == [row for row in history(store, session) if row[0] == "i0"]
 
 
 @pytest.mark.slow

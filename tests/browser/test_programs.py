@@ -58,7 +58,6 @@ def test_a_program_labels_to_the_end_while_a_person_does(app, store, label, clie
 
 
 def test_every_line_of_the_documentation_is_answered(app, store, texts, tmp_path):
-    """Each curl command in docs/http.md, run in order, gets the status 200."""
     program("curl")
     session = create(store, texts, learner="pa-i", rule="all", tags=("odd",))
     _, secret = store.add_token(session, "owner", "bot", timedelta(days=1))

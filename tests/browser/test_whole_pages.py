@@ -1,8 +1,6 @@
 """Whole pages: text is never markup, pages fit the window, the card's parts stay in place, files are imported."""
 
 import csv
-import lzma
-import os
 import re
 
 import pandas
@@ -17,31 +15,6 @@ from tests.harness.browser import DESKTOP, PHONE, Card, bounds, button, choose, 
 from tests.harness.markup import MARKUP
 
 COLUMNS = reading.Columns(("text",), "label", "id")
-
-
-@pytest.mark.slow
-def test_words_of_the_data_are_never_markup(visit, app, store, keep):
-    """Names and texts that look like HTML, Markdown or mathematics appear literally on the card and in the charts."""
-    unlabelled = reading.Columns(text=("text",), id="id")
-    dataset = keep(MARKUP, (f"{MARKUP} word{k % 3} {k}" for k in range(40)), columns=unlabelled)
-    names = {"name": f"S {MARKUP}", "positive_name": f"P {MARKUP}", "negative_name": f"N {MARKUP}"}
-    session = create(store, dataset, learner="pa-i", rule="all", budget=12, **names)
-    page = visit(app, f"/Label?session={session}&annotator={MARKUP}")
-    card = Card(page)
-    expect(card("text")).to_have_text(f"{MARKUP} word0 0")
-    expect(card("button-1").locator(".name")).to_have_text(names["positive_name"])
-    expect(card("button--1").locator(".name")).to_have_text(names["negative_name"])
-    page.get_by_text(names["name"], exact=True).wait_for()
-    page.get_by_text(f"on {MARKUP}").wait_for()
-    expect(page.get_by_test_id("stPopoverButton")).to_contain_text(MARKUP)
-    card("highlight").click()
-    for _ in range(10):
-        card.press("a")
-    card.saved()
-    answers = page.get_by_role("figure").first
-    expect(answers).to_have_attribute("aria-label", re.compile(f"now {re.escape(names['positive_name'])} 10, "))
-    expect(page.get_by_text(names["negative_name"], exact=True)).to_have_count(2)
-    unharmed(page)
 
 
 @pytest.fixture
@@ -245,31 +218,6 @@ PHASES = """() => {
     for (const bar of document.querySelectorAll("[data-testid=stProgress]")) phases.add(bar.textContent);
   }).observe(document.body, {childList: true, characterData: true, subtree: true});
 }"""
-
-
-BROKEN = {
-    "cut.csv.xz": lzma.compress(b"text,label\n" + os.urandom(500))[:-200],
-    "empty.csv": b"",
-    "zeros.npy": bytes(300),
-}
-
-
-@pytest.mark.slow
-def test_a_broken_file_is_refused_in_one_sentence(visit, app, store, tmp_path):
-    """An unreadable file is refused with a one-sentence error next to the upload, and nothing is imported."""
-    before, page = store.datasets(), visit(app, "/Data")
-    page.get_by_test_id("stFileUploader").wait_for()
-    for name, content in BROKEN.items():
-        path = tmp_path / name
-        path.write_bytes(content)
-        page.locator("input[type=file]").set_input_files(path)
-        said = page.get_by_role("status").filter(has_text=name)
-        said.wait_for()
-        assert re.fullmatch(r"[^\n]{10,200}\.", said.inner_text())
-        assert page.get_by_test_id("stException").count() == 0
-        page.get_by_test_id("stFileChipDeleteBtn").get_by_role("button").click()
-        said.wait_for(state="detached")
-    assert store.datasets() == before
 
 
 @pytest.mark.slow

@@ -267,15 +267,15 @@ def test_files_in_the_folder_of_the_owner_are_read(folder):
     """A file in the folder OAL_FILES is read by its relative or absolute path, or through a link that stays inside."""
     inside = folder / "below" / "in.csv"
     for name in ("below/in.csv", str(inside), "alias.csv", "below/../below/in.csv"):
-        assert inside == access.served_file(name)
+        assert inside == access.served(name)
 
 
 def test_folders_in_the_folder_of_the_owner_are_found(folder):
     """A folder inside OAL_FILES is found; files, missing paths and paths outside get the same refusal."""
-    assert folder / "below" == access.served_folder("below")
+    assert folder / "below" == access.served("below", "folder")
     for name in ("..", "up", "below/in.csv", "missing", "../shared2"):
         with pytest.raises(ValueError, match=r"^The folder shared has no folder .*\.$"):
-            access.served_folder(name)
+            access.served(name, "folder")
 
 
 OUTSIDE = ["../out.csv", "link.csv", "up/out.csv", "../shared2/out.csv", "/etc/passwd", "below", "pipe.csv"]
@@ -286,7 +286,7 @@ def test_no_other_file_of_the_server_is_read(folder, name):
     """A file outside the folder OAL_FILES is refused with the same message as a missing one, so that nobody learns
     which files exist."""
     with pytest.raises(ValueError, match=r"^The folder shared has no file .*\.$"):
-        access.served_file(name)
+        access.served(name)
 
 
 @pytest.mark.slow

@@ -68,17 +68,6 @@ def test_models_are_offered_in_formats_that_can_be_written(store, monkeypatch):
     assert ["json.gz", "json"] == [*downloads._formats(store, opened.id, "model")]
 
 
-@pytest.mark.slow
-def test_what_is_chosen_is_what_the_command_writes(store, tmp_path):
-    """A download for a tool has the same bytes as the file that the command line writes."""
-    session = answer(store, add_texts(store, tmp_path), budget=12)
-    wanted = downloads.export(store.path, session, "table", ["--format", "label-studio"])
-    export.export(store, session, "table", "label-studio", tmp_path / "expected.zip")
-    assert (tmp_path / "expected.zip").read_bytes() == wanted
-    lines = downloads.export(store.path, session, "model", ["--format", "json"])
-    assert lines.startswith(b'{"oal_model": ')
-
-
 def test_a_file_is_made_once_until_its_session_changes(store, monkeypatch):
     """A second download does no work. After an answer, a note or a correction the file is made anew. Another format,
     or another choice, is another file."""

@@ -27,7 +27,7 @@ from ui import charts
 from ui.components import item_list
 from ui.label import card_server, messages
 from ui.label.card_server import CACHE_SECONDS, MORE_ITEMS, CardServer, keys_of
-from ui.label.panels import check, history, pushed, spending, stopping
+from ui.label.panels import advice, check, history, pushed
 
 
 @pytest.mark.parametrize("action", ["label", "correct"])
@@ -542,7 +542,7 @@ LATE = " At this pace"
 ])  # fmt: skip
 def test_the_budget_line_forecasts_how_long_the_labels_last(settings, rounds, sentence):
     """The forecast of when the labels run out uses the rate of the last answers, and appears after ten answers."""
-    assert [sentence] == spending.sentences(replace(SETTINGS, horizon=1), None, progress(**settings), log(rounds))
+    assert [sentence] == advice.spending(replace(SETTINGS, horizon=1), None, progress(**settings), log(rounds))
 
 
 def test_the_budget_line_compares_with_the_plan():
@@ -552,7 +552,7 @@ def test_the_budget_line_compares_with_the_plan():
 
     def sentence(log=entries, **settings):
         plan = replace(SETTINGS, **settings).plan()
-        return spending.against_plan(plan, progress(), log) if plan else None
+        return advice.against_plan(plan, progress(), log) if plan else None
 
     checks = "8 random checks used; the plan was 5 by now."
     assert checks == sentence(audit=0.25)
@@ -568,10 +568,8 @@ def test_the_budget_line_compares_with_the_plan():
     ({"pace": 0.5, "floor": 0.5}, "5,000, then fewer questions until item 10,000."),
 ])  # fmt: skip
 def test_the_budget_line_says_until_when_a_paced_session_asks(settings, then):
-    """In a session with a pace, the budget line names the item up to which questions come, and says what happens after
-    it."""
     plan = replace(SETTINGS, **settings).plan()
-    first, *_ = spending.sentences(SETTINGS, plan, progress(), log(range(0, 1000, 10)))
+    first, *_ = advice.spending(SETTINGS, plan, progress(), log(range(0, 1000, 10)))
     assert f"100 labels left: questions come until about item {then}" == first
 
 
@@ -591,16 +589,15 @@ def test_the_card_says_why_an_item_is_asked(rule, draw, sentence):
 
 
 def test_the_hint_waits_for_calm_and_for_a_flat_metric():
-    """The hint to stop labeling appears after many labels without a confident mistake, if the metric hardly changes."""
     calm = log(range(100), surprising=(20,))
     flat, steep = ([0, 60, 99], [0.2, 0.7, 0.705]), ([0, 60, 99], [0.2, 0.6, 0.7])
     hint = "Last confident mistake: 80 labels ago. F1 changed by 0.01 over 50 labels."
-    assert hint in stopping.sentence(calm, 0, "F1", flat)
-    assert "only a hint" in stopping.sentence(calm, 0, "F1", flat)
-    assert "a hint" not in stopping.sentence(calm, 0, "F1", steep)
-    assert "a hint" not in stopping.sentence(log(range(100), surprising=(90,)), 0, "F1", flat)
-    assert "Advice on stopping appears after 50 labels." == stopping.sentence(log(range(9)), 0, "F1", flat)
-    assert "F1" not in stopping.sentence(calm, 0, "F1", ([0, 99], [np.nan, np.nan]))
+    assert hint in advice.stopping(calm, 0, "F1", flat)
+    assert "only a hint" in advice.stopping(calm, 0, "F1", flat)
+    assert "a hint" not in advice.stopping(calm, 0, "F1", steep)
+    assert "a hint" not in advice.stopping(log(range(100), surprising=(90,)), 0, "F1", flat)
+    assert "Advice on stopping appears after 50 labels." == advice.stopping(log(range(9)), 0, "F1", flat)
+    assert "F1" not in advice.stopping(calm, 0, "F1", ([0, 99], [np.nan, np.nan]))
 
 
 def test_answers_that_differ_from_the_file_are_counted_beside_the_figures(work, keep):
@@ -667,19 +664,7 @@ def test_a_class_named_by_one_letter_has_that_key(names, keys):
     assert {label: list(own) for label, own in keys.items()} == keys_of(names)
 
 
-@pytest.mark.slow
-def test_the_title_of_a_session_has_no_parameters(app_store, keep):
-    """A session's title has the algorithm and the data, but no parameters: neither Greek letters nor their names."""
-    session = create(app_store, keep(), "OA3-diag")
-    for page in ("pages/1_Label.py", "pages/3_Replay.py"):
-        bodies = [str(element.proto.body) for element in run(page, session=str(session)).get("html")]
-        title = next(body for body in bodies if " on texts" in body)
-        assert "OA3-diag on texts" in title
-        assert not re.search("delta|eta|gamma|[α-ω]", title)
-
-
 def test_metrics_are_explained_where_they_stand(work):
-    """Each term in the tables and legends has its meaning on the page, one hover or tap away."""
     bodies = " ".join(str(each.proto.body) for each in run("pages/1_Label.py", session=work().session.id).get("html"))
     for word in ("push", "push-and-query", "Weighted sum", "F1", "pushed", "Precision"):
         assert f'tabindex="0">{word}<span role="tooltip">{MEANINGS[word]}' in bodies

@@ -85,7 +85,6 @@ def test_sheets_are_literal(chosen):
 
 @pytest.mark.slow
 def test_columns_and_labels_are_literal(chosen):
-    """Neither the name of a column nor a cell that seems to hold several labels is markup in the import form."""
     at = chosen(QUOTED)
     check(at)
     assert "\\!\\[x\\]" in at.checkbox(key=f"contains-label {WORD}").label
@@ -97,7 +96,6 @@ def test_columns_and_labels_are_literal(chosen):
 
 @pytest.mark.slow
 def test_cells_without_a_number_are_literal(chosen):
-    """When the page asks what to do with cells that are not numbers, it quotes them as plain text."""
     at = chosen("".join(",".join(map(str, row)) + "\n" for row in NUMBERS))
     at.multiselect(key="features-label").set_value(["a", f"b {PICTURE}"]).run()
     assert "\\!\\[x\\]" in at.radio(key="missing").label
@@ -134,8 +132,6 @@ def session(store, chosen):
 
 @pytest.mark.slow
 def test_every_page_is_literal(session, chosen):
-    """The names of data, classes, sessions, comparisons, people and tags are literal on every page, in its forms,
-    panels and removal dialogs."""
     who = {"annotator": f"anna {WORD}"}
     for query in ({}, {"new": 1}):
         at = run("home.py", **who, **query)

@@ -90,7 +90,6 @@ def test_an_invalid_event_is_refused_in_one_sentence(sent):
     (messages.Review, math.nan), (messages.Review, "0"),
 ])  # fmt: skip
 def test_invalid_messages_of_lists_and_the_player_are_refused(kind, sent):
-    """Messages from lists and from the player are refused if they have wrong types or values out of range."""
     with pytest.raises(messages.MessageError):
         messages.read(kind, sent)
 
@@ -109,7 +108,6 @@ def test_broken_events_keep_no_other_from_being_stored(app_store, work, sent):
 
 
 def test_a_message_that_no_card_sends_is_refused_whole(work, sent):
-    """A request that no card would send is refused as a whole with an error, and none of its events is stored."""
     server = work(answers=1)
     for message in (
         {"events": "events"}, {"events": {"id": "x"}}, {"events": [NOTE] * 101}, {"review": math.nan}, {"marks": 1},
@@ -149,7 +147,6 @@ def test_after_the_log_in_has_ended_events_wait_for_the_next_one(work, sent, mon
 
 
 def test_preferences_follow_their_annotator(work, sent, app_store):
-    """The preferences that a person chose apply in every session, and to nobody else."""
     session = work(answers=1).session
     other = create(app_store, session.dataset.id, **BINARY)
     sent(session.id, CHOICE, annotator="anna")
@@ -167,7 +164,6 @@ def test_preferences_that_were_broken_before_break_no_card(app_store, work, sent
 
 
 def test_no_number_outside_json_goes_to_a_browser(work, sent, monkeypatch):
-    """NaN and infinite weights of terms are sent to the browser as null, and the item is shown all the same."""
     from oal_engine.sessions.items import Items
 
     monkeypatch.setattr(Items, "_parts", lambda *_: [["a word", math.nan], ["another", -math.inf], ["third", 0.5]])
@@ -261,7 +257,6 @@ def test_a_database_in_trouble_leaves_the_card_with_what_it_shows(work, sent, mo
 
 
 def test_an_event_has_the_name_of_its_annotator(app_store, work, sent, become):
-    """An event is stored under the name sent with it or, if people log in, under the address of the person."""
     server = work(answers=2)
     question = server.session.place.asked.id
     sent(server.session.id, LABEL | {"question": question, "annotator": "dora"})
@@ -273,7 +268,6 @@ def test_an_event_has_the_name_of_its_annotator(app_store, work, sent, become):
 
 
 def test_a_session_that_is_removed_says_so(app_store, work, sent):
-    """The card of a removed session stores no event and says why, and its page shows one sentence."""
     server = work(answers=2)
     session, question = server.session.id, server.session.place.asked.id
     at = run("pages/1_Label.py", session=str(session))

@@ -15,8 +15,8 @@ from oal_engine.kernel.learners import is_multiclass
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
 from tests.harness.pages import data_page, form, press, run, words
-from ui.home.new_session import OWN
 from ui.page import PAGES, literal
+from ui.strategies import OWN
 
 SERVER = "File on the server"
 
@@ -150,7 +150,6 @@ def test_the_form_suggests_words_of_the_guidelines_that_few_texts_have(store, tm
 
 
 def test_the_form_suggests_words_of_the_labels_that_a_file_has(store, tmp_path):
-    """If some items have labels, the hint in the field for examples names words typical of the positive ones."""
     path = tmp_path / "gaps.csv"
     lines = [f"the orbit of item{k} a,1\nthe engine of item{k} b,0\nthe other thing {k},\n" for k in range(20)]
     path.write_text("text,label\n" + "".join(lines))
@@ -188,7 +187,6 @@ def test_the_form_makes_a_session_of_several_classes(store, texts, tmp_path):
 
 
 def test_a_wrong_number_is_refused_in_one_sentence(store, texts):
-    """If a parameter or the budget is invalid, the form makes no session, rather than one with another value."""
     at = form()
     at.selectbox(key="new-algorithm").select("PAA-I").run()
     for key, right, wrong, sentence in (
@@ -218,17 +216,6 @@ def test_what_does_not_exist_is_named_in_one_sentence(store, texts):
         for number in numbers.split():
             at = run(PAGES[name], **{kind: number})
             assert f"{kind.title()} {number} does not exist." in words(at)
-
-
-def test_the_card_speaks_of_an_answer_that_came_too_late(store, texts, sent):
-    """An answer to an item that another person has answered overwrites nothing, and the card names that person."""
-    session = create(store, texts, "PAA-I", budget=20)
-    question = sent(session, annotator="anna")["place"]["question"]["id"]
-    event = {"id": "e1", "question": question, "action": "label", "label": 1}
-    sent(session, event, annotator="anna")
-    late = sent(session, event | {"id": "e2", "label": -1}, annotator="ben")
-    assert "was answered already by anna" in late["error"]
-    assert [row["label"] for row in store.answers(session) if row["label"]] == [1]
 
 
 def test_a_stream_without_labels_says_why_it_has_no_figures_yet(store, tmp_path):
@@ -284,7 +271,6 @@ def test_the_form_of_a_demo_begins_with_its_guidelines(store):
 
 
 def test_ten_random_items_are_shown_before_a_session_starts(store, texts):
-    """The form of a new session shows ten random items of the data set, literally, and ten others on demand."""
     at = form()
 
     def shown():
@@ -298,7 +284,6 @@ def test_ten_random_items_are_shown_before_a_session_starts(store, texts):
 
 @pytest.mark.slow
 def test_pasted_texts_become_a_data_set(store):
-    """Each pasted line becomes a text of a data set with an unused name, and the form of a new session opens on it."""
     for name in ("Pasted texts", "Pasted texts 2"):
         at = run("home.py")
         at.text_area(key="pasted-0").set_value("a dog ran\n\na cat ran\nthe <b>dog</b> sat")
@@ -310,7 +295,6 @@ def test_pasted_texts_become_a_data_set(store):
 
 @pytest.mark.slow
 def test_pasted_texts_that_cannot_be_kept_are_refused_once(store):
-    """Pasted texts that cannot be imported are refused with one sentence, and nothing is stored."""
     at = run("home.py")
     at.text_area(key="pasted-0").set_value("one\ntwo")
     press(at, "paste")
@@ -378,7 +362,6 @@ def test_the_rare_class_is_proposed(store, pair, chosen):
 
 @pytest.mark.slow
 def test_words_that_mean_no_label_can_be_switched(store):
-    """Home proposes which words mean "no label" and counts the rows without a label. The choice can be changed."""
     at = pasted(MESSAGES.replace("spam", "NA").replace("3,hello word0,ham", "3,hello word0,rare"))
     assert (["NA"], ["rare"]) == (at.pills(key="unknown-label").value, at.pills(key="positive-label").value)
     assert "10 of 40 rows without a label." in words(at)
@@ -425,7 +408,6 @@ def test_labels_that_a_model_may_have_made_are_asked_about(store):
 
 @pytest.mark.slow
 def test_the_first_items_are_shown_before_they_are_stored(store):
-    """Before an import, Home shows three items with the texts, labels and other fields that would be stored."""
     at = pasted("id,text,label,year\n" + "".join(f"{k},hello {k},{int(k > 20)},{1990 + k}\n" for k in range(40)))
     first = next(body for body in (str(each.proto.body) for each in at.get("html")) if "as they will be" in body)
     assert ["hello 0", "hello 1", "hello 21"] == re.findall(r"<span[^>]*>([^<]*)", first)
@@ -453,26 +435,12 @@ def test_encodings_are_shown_side_by_side(store, tmp_path):
 
 @pytest.mark.slow
 def test_a_new_file_is_asked_about_anew(store, tmp_path):
-    """What a person has answered about one file, such as whether it has a header, does not apply to the next file."""
     for name in ("a.csv", "b.csv"):
         (tmp_path / name).write_text(MESSAGES)
     at = data_page(tmp_path / "a.csv")
     at.segmented_control(key="header").set_value("--no-header").run()
     at.text_input(key="path").set_value(str(tmp_path / "b.csv")).run()
     assert "--header" == at.segmented_control(key="header-2").value
-
-
-@pytest.mark.slow
-def test_data_is_imported_from_a_path(store, tmp_path):
-    """The Data page guesses the columns of a file on the server, and imports the file as a data set."""
-    path = tmp_path / "messages.csv"
-    path.write_text(MESSAGES)
-    at = data_page(path)
-    assert (at.multiselect(key="text").value, at.pills(key="label").value) == (["text"], "label")
-    at.pills(key="positive-label").set_value(["spam"]).run()
-    press(at, "import")
-    (dataset,) = store.datasets()
-    assert (dataset["name"], dataset["items"], dataset["positives"], dataset["negatives"]) == ("messages", 40, 10, 30)
 
 
 @pytest.mark.slow
@@ -573,21 +541,6 @@ def test_mesh_headings_become_labels_by_a_tree(store, tmp_path):
     assert (dataset["name"], dataset["items"], dataset["positives"], dataset["negatives"]) == ("ohsumed", 20, 10, 10)
 
 
-@pytest.mark.slow
-def test_an_unsuitable_file_is_refused_in_one_sentence(store, tmp_path):
-    """A missing file, or a third label word in a file with one rare class, is refused, and nothing is imported."""
-    path = tmp_path / "messages.csv"
-    path.write_text("text,label\nhello a,spam\nhello b,ham\nhello c,eggs\n")
-    at = data_page(tmp_path / "missing.csv")
-    assert "has no file" in words(at)
-    at.text_input(key="path").set_value(str(path)).run()
-    at.segmented_control(key="kind-label").set_value("One rare class").run()
-    press(at, "import")
-    assert "spam" in words(at)
-    assert "ham" in words(at)
-    assert store.datasets() == []
-
-
 def twenty_texts(store, folder):
     """Import twenty texts with labels as `texts`. Return the path of their file."""
     path = folder / "texts.csv"
@@ -606,7 +559,6 @@ def adding(path):
 
 @pytest.mark.slow
 def test_items_are_added_on_the_data_page(store, tmp_path):
-    """After a file is added to a data set, the page says how many items were appended and how many were dropped."""
     path = twenty_texts(store, tmp_path)
     path.write_text("text,label\nhello word0 0,1\nsomething new,0\n,1\n")
     at = adding(path)
@@ -623,8 +575,6 @@ def test_items_are_added_on_the_data_page(store, tmp_path):
 
 @pytest.mark.slow
 def test_label_words_that_a_data_set_does_not_have_are_named_before_items_are_added(store, tmp_path):
-    """If a file to add has label words that the data set lacks, they are named, and the button Add items is
-    disabled."""
     path = twenty_texts(store, tmp_path)
     path.write_text("text,label\nsomething new,maybe\nsomething else,wrong\n")
     at = adding(path)

@@ -74,7 +74,6 @@ def test_pages_take_turns():
 
 
 def test_pages_have_fewer_turns_on_a_busy_server(monkeypatch):
-    """If the server uses a whole processor core or more, it still redraws one page a second."""
     wall = cpu = 0.0
     monkeypatch.setattr(pulse, "monotonic", lambda: wall)
     monkeypatch.setattr(pulse, "process_time", lambda: cpu)

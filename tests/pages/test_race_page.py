@@ -9,7 +9,6 @@ from tests.harness.pages import run
 
 @pytest.mark.slow
 def test_every_choice_races(app_store):
-    """Second-order and adaptive algorithms can race, and without any algorithm a sentence asks for one."""
     at = run("pages/2_Compare.py", view="race")
     assert race.choices() == at.multiselect(key="strategies").options
     at.number_input(key="labels").set_value(5)

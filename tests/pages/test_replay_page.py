@@ -26,7 +26,6 @@ def pages(store, tmp_path):
 
 @pytest.mark.slow
 def test_a_place_that_does_not_exist_is_refused(pages):
-    """If the address names a question that does not exist, the Replay page says so in one sentence."""
     store, texts = pages
     session = answer(store, texts, 5)
     for question in ("0", "7", "x", "-1", "9" * 30):
@@ -56,7 +55,6 @@ def test_verify_says_what_was_checked_and_what_differs(pages):
 
 
 def test_an_open_player_goes_on_where_the_stream_does(pages):
-    """If an item is appended to a finished stream, an open player of the session processes it too."""
     store, texts = pages
     session = answer(store, texts, 60, budget=300)
     player = replay.Player(session)

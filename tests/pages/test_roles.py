@@ -52,7 +52,6 @@ def test_a_page_shows_a_session_to_who_has_a_role(app_store, session, become):
 
 @pytest.mark.slow
 def test_a_number_tells_a_stranger_nothing(app_store, session, become):
-    """A person without a role gets the same sentence whether a session exists, was removed, or never existed."""
     become(EVE)
     for is_removed in (False, True):
         if is_removed:
@@ -81,7 +80,6 @@ def test_the_card_takes_events_of_annotators_only(app_store, session, become):
 
 
 def test_a_role_that_is_taken_away_ends_an_open_page(app_store, session, become, sent):
-    """If a person loses their role while a page is open, their next event is refused, and the card has no item left."""
     app_store.put_role(session, BEN, "annotator", ANNA)
     become(BEN)
     server, player = CardServer(session), replay.Player(session)
@@ -111,7 +109,6 @@ def test_a_reader_gets_no_card_and_no_list_to_correct_in(app_store, session, bec
 
 @pytest.mark.parametrize("panel", [history, pushed, check])
 def test_a_list_takes_no_event_of_who_has_become_a_reader(app_store, work, become, monkeypatch, panel):
-    """The lists of an open page check the role at every event: a person who has become a reader is refused."""
     server, handles = work(answers=3), []
     monkeypatch.setattr(
         item_list, "mount_component", lambda mount, key, kind, handle, *_, **views: handles.append(handle)
@@ -129,7 +126,6 @@ def test_a_list_takes_no_event_of_who_has_become_a_reader(app_store, work, becom
 
 
 def test_a_download_asks_again_when_it_is_wanted(app_store, session, become):
-    """The download button of an open page makes no file once the person's role, or the session, is removed."""
     app_store.put_role(session, BEN, "reader", ANNA)
     become(BEN)
     wanted = downloads.with_access_check(app_store, session, lambda: b"a file")
@@ -145,8 +141,6 @@ def test_a_download_asks_again_when_it_is_wanted(app_store, session, become):
 
 @pytest.mark.slow
 def test_few_files_are_made_at_once(tmp_path, monkeypatch):
-    """While as many exports run as the server allows, another export waits, and is refused with a one-sentence error if
-    none ends."""
     monkeypatch.setattr(downloads, "EXPORTS", places := BoundedSemaphore(1))
     monkeypatch.setattr(downloads, "WAIT_SECONDS", 0.01)
     with places, pytest.raises(ValueError, match=r"^the server is writing 2 other files\. Try again in a minute\.$"):
@@ -202,7 +196,6 @@ def test_only_owners_name_people_and_remove(app_store, session, become):
     [("home.py", "remove-1"), ("pages/4_Data.py", "remove-2"), ("pages/2_Compare.py", "compare-remove-1")],
 )
 def test_who_is_no_owner_any_more_removes_nothing(app_store, session, keep, become, page, key):
-    """A former owner cannot confirm the removal of a session, data set or comparison in a dialog that is still open."""
     keep("unused", 20)
     experiments.begin(experiments.specification({"data": [DATA], "algorithms": {"PAA-I": {}}}), app_store, "compared")
     become(ADMIN)
@@ -215,7 +208,6 @@ def test_who_is_no_owner_any_more_removes_nothing(app_store, session, keep, beco
 
 
 def test_a_comparison_is_of_its_data_and_not_of_their_name(app_store, session, keep, become):
-    """A comparison on a removed data set stays hidden from the owner of a new data set with the same name."""
     experiments.begin(experiments.specification({"data": [DATA], "algorithms": {"PAA-I": {}}}), app_store, "compared")
     gone = "Comparison 1 does not exist."
     become(ANNA)

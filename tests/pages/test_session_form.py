@@ -9,7 +9,7 @@ from oal_engine.sessions.insights import certainty
 from oal_engine.sessions.session import Session
 from tests.harness.pages import form, press, run, words
 from ui.label.card_server import CardServer
-from ui.label.panels import spending
+from ui.label.panels import advice
 
 
 def test_the_form_plans_a_session(app_store, keep):
@@ -32,7 +32,6 @@ def test_the_form_plans_a_session(app_store, keep):
 
 
 def test_the_form_says_what_a_budget_will_show_where_the_truth_is_not_known(app_store, keep):
-    """The form says how precise estimates will be, unless the data is labeled or random checks are chosen."""
     keep("plain", 400, reading.Columns(("text",)))
     at = form()
     assert "With 300 labels F1 is usually known to within" in words(at)
@@ -110,8 +109,6 @@ def test_a_floor_that_the_budget_cannot_give_is_called_so(app_store, keep):
 
 
 def test_a_budget_above_the_number_of_items_is_capped_and_said(app_store, keep, command, tmp_path):
-    """A budget above the number of items is capped, and the form and the command line say so. It is not capped if more
-    items will come."""
     plain = keep("plain", 68, reading.Columns(("text",)))
     at = form()
     capped = "There are 68 items, so the budget is 68 labels, not 300."
@@ -123,7 +120,7 @@ def test_a_budget_above_the_number_of_items_is_capped_and_said(app_store, keep, 
     for k in range(68):
         session.answer(f"e{k}", session.place.asked.id, 1 if k % 4 == 0 else -1)
         if k == 32:
-            compared = spending.against_plan(session.state.plan, session.place.progress, session.log)
+            compared = advice.against_plan(session.state.plan, session.place.progress, session.log)
             assert "33 labels used; the plan was 33 by now." == compared
     assert "budget" == session.place.progress.end
     assert 300 == settings.Settings.read(app_store, settings.create(app_store, plain, "auto", horizon=1000)).budget
@@ -162,7 +159,6 @@ def test_a_stream_that_may_change_is_met_with_later_labels_and_recent_answers(ap
 
 
 def test_the_form_offers_the_labels_that_a_file_has(app_store, tmp_path):
-    """If a file has labels for some items, the form offers to begin with these labels, which is the default."""
     path = tmp_path / "partly.csv"
     path.write_text("text,label\n" + "".join(f"words n{k},{['good', 'bad', ''][min(k, 9) % 3]}\n" for k in range(40)))
     datasets.import_file(app_store, path, "partly", reading.Columns(("text",), "label", positive=("good",)))

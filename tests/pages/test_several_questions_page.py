@@ -115,7 +115,6 @@ def test_marks_are_those_of_any_question(several):
 
 
 def test_two_people_get_their_next_items_at_once(several):
-    """If two people label together, each gets an item and the next one, which does not depend on the answer."""
     server = several(3)
     server.payload(annotator="anna")
     server.payload(annotator="ben")
@@ -130,7 +129,6 @@ PANELS = {"progress": "not odd", "history": "", "pushed": "", "check": "", "lear
 
 @pytest.mark.slow
 def test_panels_show_the_question_that_is_chosen(several):
-    """Progress, History, Pushed, Check and Learned have a box that chooses the question, as Find does."""
     session = several(30).session.id
     tabs = ["Progress", "History", "Pushed", "Check", "Find", "Learned", "Guidelines"]
     for name, sentence in PANELS.items():
@@ -144,7 +142,6 @@ def test_panels_show_the_question_that_is_chosen(several):
 
 
 def test_history_corrects_one_question(several):
-    """History lists the answers to the chosen question, and a correction changes the label of this question alone."""
     server = several(10)
     session = server.session
     entry = session.log[4]
@@ -160,7 +157,6 @@ def test_history_corrects_one_question(several):
 
 
 def test_check_finds_the_line_that_was_missed(several):
-    """An answer that the other answers contradict is listed in Check only under its question."""
     server = several(60)
     session = server.session
     entry = next(each for each in session.log if each.labels and each.labels[0] > 0)

@@ -61,7 +61,6 @@ def test_who_is_alone_sees_no_team(work):
 
 
 def test_nobody_sees_an_answer_before_giving_their_own(team, monkeypatch):
-    """Before a second person has answered an item, neither the card nor the history shows them the first answer."""
     server = team(0)
     session = server.session
     for label in (1, -1):
@@ -128,7 +127,6 @@ def test_the_team_panel_says_how_consistent_each_person_is(alone, repeated, told
 
 
 def test_answers_of_ones_own_that_differ_are_listed(alone, monkeypatch):
-    """An item that a person has answered twice differently is listed only to that person, until they decide."""
     server = alone(6)
     view = messages.View(show=check.AGAIN)
     rows = check.page(server, view, None)["rows"]
@@ -205,8 +203,6 @@ def test_the_team_panel_has_a_line_for_each_question(readings, monkeypatch, sett
 
 
 def test_every_two_of_three_people_have_a_line_for_a_question(readings):
-    """If three people share a session, the Team table has a line for each pair of people who answered the same items. A
-    box chooses the question."""
     server = readings(people=(*PEOPLE, "carla"), overlap=1.0)
     at = listed(server.session.id, "team")
     assert not at.selectbox(key=f"question-{server.session.id}").set_value("odd").run().exception
@@ -231,7 +227,6 @@ def test_the_verdict_on_a_second_reading_is_on_its_own_labels(readings):
 
 
 def test_differences_are_not_listed_to_who_answers_next(team, monkeypatch):
-    """If two people's answers to an item differ, it is not listed to a third person who may still be asked about it."""
     server = team(people=3)
     pair = agreement.differing(agreement.answer_pairs(server.session))[0]
     for name, seen in (("anna", True), ("carla", False)):
@@ -241,8 +236,6 @@ def test_differences_are_not_listed_to_who_answers_next(team, monkeypatch):
 
 
 def test_an_undo_that_others_overtook_corrects(team, work):
-    """Undo shows a person's last item with its current answer even if others have answered since. The next answer
-    replaces the current one."""
     server = team(4, overlap=0.0)
     mine = server.payload(annotator="anna")["previous"]
     server.session.answer(next(EVENTS), server.session.held("ben")[0].id, 1, "ben")

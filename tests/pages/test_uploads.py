@@ -18,14 +18,12 @@ def uploads(*names):
 
 
 def test_one_upload_stays_as_it_is():
-    """A single upload is passed on under its own name, and without an upload the result is None."""
     (upload,) = uploads("a.csv")
     assert ((upload, "a.csv"), None) == (one_upload([upload]), one_upload([]))
 
 
 @pytest.mark.slow
 def test_several_uploads_are_read_together():
-    """The rows of all uploads are read, even if two have the same name, and can be read a second time."""
     for names, sources in ((("a.csv", "b.csv"), ["a.csv", "b.csv"]), (("a.csv", "a.csv"), ["1/a.csv", "2/a.csv"])):
         files, name = one_upload(uploads(*names))
         assert ("a and 1 more", "0 1") == (name, files.file_id)

@@ -7,8 +7,9 @@ from io import BytesIO
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from pydantic import Field, FiniteFloat
+from pydantic import Field, FiniteFloat, TypeAdapter
 
+from oal_engine import __version__
 from oal_engine.datasets import Dataset, feeds
 from oal_engine.kernel.metrics import EVALUATIONS
 from oal_engine.sessions import model
@@ -26,6 +27,8 @@ from ..page import reason_to_withhold
 MOST_ROWS = 1000  # rows in an answer, or rows to predict
 EVENT_BYTES, DATA_BYTES = 2**16, 2**22  # largest size of a body
 LONGEST_TEXT, WIDEST_ROW = 100_000, 65_536  # characters, numbers
+REFERENCE = "#/components/schemas/{model}"
+JSON, LINES = "application/json", "application/jsonl"
 
 
 class Refusal(Exception):
@@ -242,3 +245,51 @@ def _refuse_withheld(call: Call) -> None:
     """Raise Refusal if the annotator must not see answers, because they still have to give second answers."""
     if reason := reason_to_withhold(call.session.store, call.session.id, call.name, call.role):
         raise Refusal(403, reason)
+
+
+@route("GET", "openapi.json", "reader")
+def openapi(call: Call) -> Row:
+    """Return this OpenAPI description of all routes."""
+    error = {"type": "object", "properties": {"error": {"type": "string"}}, "required": ["error"]}
+    schemas: dict[str, Any] = {"Error": error}
+    paths = {
+        f"/{path}": {method.lower(): _operation(path, route, schemas) for method, route in methods.items()}
+        for path, methods in ROUTES.items()
+    }
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "OAL Studio", "version": __version__},
+        "servers": [{"url": "."}],
+        "security": [{"token": []}],
+        "paths": paths,
+        "components": {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}, "schemas": schemas},
+    }
+
+
+def _operation(path: str, route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
+    """Describe a route as an OpenAPI operation, and add the schemas of its message to `schemas`."""
+    words = " ".join((route.act.__doc__ or "").split())
+    summary, _, more = words.partition(". ")
+    operation: dict[str, Any] = {
+        "operationId": route.act.__name__, "summary": summary.removesuffix("."),
+        "description": f"{more} For every {route.lowest}.".strip(),
+        "responses": {
+            "200": {"description": "Done", "content": {JSON: {"schema": {"type": "object"}}}},
+            "default": {
+                "description": "Refused, in one sentence",
+                "content": {JSON: {"schema": {"$ref": REFERENCE.format(model="Error")}}},
+            },
+        },
+    }  # fmt: skip
+    if route.kind is bytes:
+        return operation | {"requestBody": _body(LINES, {"type": "string"})}
+    schema = TypeAdapter(route.kind).json_schema(ref_template=REFERENCE)
+    schemas |= schema.pop("$defs", {})
+    if route.most_bytes:
+        return operation | {"requestBody": _body(JSON, schema)}
+    fields = schema.get("properties", {})
+    return operation | {"parameters": [{"name": name, "in": "query", "schema": fields[name]} for name in fields]}
+
+
+def _body(kind: str, schema: dict[str, Any]) -> dict[str, Any]:
+    return {"required": True, "content": {kind: {"schema": schema}}}

@@ -26,10 +26,8 @@ from ..components.pulse import Turns
 from ..label import messages
 from ..label.card_server import card_server
 from ..page import Removed, capitalized, checked_role, error_in_words, store
-from .openapi import JSON, LINES
-from .routes import ROUTES, Call, Refusal, Route
+from .routes import JSON, LINES, ROUTES, Call, Refusal, Route
 
-PREFIX = "api/"
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 CALLS_PER_SECOND = 50.0  # rate limit of each client: a token, or for the card a person or an address
 MOST_AT_ONCE = 16  # requests of one client in progress; more of them wait
@@ -168,7 +166,7 @@ async def answer(request: Request, admit: Callable = _admit, act: Callable = _ac
 
 def route() -> Address:
     """Return the route of the app that answers everything under api/."""
-    return address(PREFIX + "{path:path}", answer, METHODS)
+    return address("api/{path:path}", answer, METHODS)
 
 
 def address(path: str, endpoint: Callable, methods: list[str]) -> Address:

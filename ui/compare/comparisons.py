@@ -30,11 +30,7 @@ STATES = {
     "lost": "lost its process", "stopped": "not finished",
 }  # fmt: skip
 UNKNOWN, REMOVED = "Comparison {} does not exist.", "This comparison was removed."
-NONE_YET = "No comparisons yet. The default one takes about half a minute."
-STOPPED = "It was stopped before its end. The finished part is kept; Resume runs the rest."
 COMPILING = "No replay has ended yet: algorithms that are new to this machine are compiled first, for {} so far."
-NO_CURVES = "Curves appear here as soon as the first of them is complete."
-ITSELF = "the comparison {} with its results"
 
 
 def compare(store: Store) -> None:
@@ -75,7 +71,7 @@ def _list(store: Store) -> None:
     st.header("Comparisons", anchor=False)
     rows = _visible(store)
     if not rows:
-        note(NONE_YET)
+        note("No comparisons yet. The default one takes about half a minute.")
     removable = owns()
     for row in rows:
         state = jobs.status(store, row["id"])["state"]
@@ -102,7 +98,7 @@ def _more_menu(store: Store, row: dict[str, Any]) -> None:
 
     with st.popover("", icon=":material/more_horiz:", help="More"):
         if st.button("Remove this comparison", key=f"compare-remove-{row['id']}"):
-            remove_after_asking(ITSELF.format(row["name"]), owns, remove)
+            remove_after_asking(f"the comparison {row['name']} with its results", owns, remove)
 
 
 def _show_comparison(store: Store, comparison: int) -> None:
@@ -135,12 +131,12 @@ def _progress(store: Store, comparison: int, state: str) -> None:
     elif job["message"]:
         complain(f"It {STATES[state]}: {job['message']}")
     elif state in ("cancelled", "stopped"):
-        note(STOPPED)
+        note("It was stopped before its end. The finished part is kept; Resume runs the rest.")
     row = store.comparison(comparison)
     if row["lines"]:
         show_result(store, row)
     elif state == "running":
-        note(NO_CURVES)
+        note("Curves appear here as soon as the first of them is complete.")
 
 
 def _remaining(job: Mapping[str, Any]) -> str:

@@ -24,11 +24,9 @@ FIRST = {
     False: ["auto", "OAAL", "PAA-I", "CSOAL", "OA3-diag", "RPA-I"],
     True: ["auto-classes", "MPAA-I", "MD-AMD-I", "MRPA-I"],
 }
-BUDGETS = "100, 300"
 BUDGETS_HELP = "Labels, separated by commas; empty for no limit."
 RUNS_HELP = "Each run uses its own random order."
 ALGORITHMS_HELP = "Published names, or a learner + a query rule."
-PARAMETER_HELP = "A number, several (1, 10), or powers ({}). Default {:g}."
 TARGET = "Target number of labels"
 TARGET_HELP = (
     "Shares (0.1) or numbers of labels that each query rule is scaled to. Several (0.05, 0.1, or 2^-6..2^-1) give the "
@@ -37,7 +35,6 @@ TARGET_HELP = (
 SWEEP_HELP = "Several values (0.5, 0.9) are a sweep."
 TIMES_HELP = "Also draw the processor time along the stream. Takes longer."
 SWEEP_TUNED = "Several weights make a sweep, which cannot be tuned: take parameters as given."
-MIXED_DATA = "Data with several classes and data with one rare class need different algorithms: choose one kind."
 TOO_FEW = "{} has {:,} items, too few for {:,g} labels: choose smaller budgets, or other data."
 BAD_BUDGETS = "Budgets must be whole numbers >= 1 separated by commas, or none. Got {}."
 WEIGHTS = {
@@ -55,7 +52,7 @@ def new_comparison(store: Store) -> int | None:
     tune = st.selectbox("Parameters", PROTOCOLS, 1, format_func=_tuning, key="compare-tune", help=protocols)
     small_note(f"{PROTOCOLS[tune].capitalize()}.")
     left, middle, right = st.columns([2, 1, 2])
-    budgets = left.text_input("Budgets", BUDGETS, key="compare-budgets", help=BUDGETS_HELP)
+    budgets = left.text_input("Budgets", "100, 300", key="compare-budgets", help=BUDGETS_HELP)
     runs = middle.number_input("Runs", 1, specifications.MOST_RUNS, 10, key="compare-runs", help=RUNS_HELP)
     criteria = [*METRICS[many]]
     criterion = right.selectbox(
@@ -80,7 +77,9 @@ def new_comparison(store: Store) -> int | None:
             {"data": [*sizes], "algorithms": chosen, "tune": tune, "budgets": _budgets(budgets)}
             | {"permutations": runs, "criterion": criterion} | more
         )  # fmt: skip
-        _check_sizes(sizes, max(each or 0 for each in (*spec.budgets, *spec.hits)))
+        labels = max(each or 0 for each in (*spec.budgets, *spec.hits))
+        if few := [(data, items) for data, items in sizes.items() if items is not None and items < labels]:
+            raise experiments.ExperimentError(TOO_FEW.format(*few[0], labels))
     except ValueError as error:
         complain(error)
         return None
@@ -119,16 +118,9 @@ def _data(store: Store) -> tuple[dict[str, int | None], bool]:
     data = [each for each in data if each in words]  # a browser can send any word
     many = {each in several for each in data}
     if len(many) > 1:
-        complain(MIXED_DATA)
+        complain("Data with several classes and data with one rare class need different algorithms: choose one kind.")
         st.stop()
     return {each: sizes.get(each) for each in data}, many == {True}
-
-
-def _check_sizes(sizes: dict[str, int | None], labels: float) -> None:
-    """Refuse a data set that has fewer items than the largest budget or target has labels."""
-    for name, items in sizes.items():
-        if items is not None and items < labels:
-            raise experiments.ExperimentError(TOO_FEW.format(name, items, labels))
 
 
 def _fitting(many: bool) -> list[str]:
@@ -149,7 +141,7 @@ def _parameters(name: str, tune: str) -> dict[str, Any]:
     typed = {}
     for column, (key, value) in zip(st.columns(max(3, len(free))), free.items()):
         hint = "tuned" if key in usual else f"{value:g}"
-        help = literal(PARAMETER_HELP.format(specifications.TENS, value))
+        help = literal(f"A number, several (1, 10), or powers ({specifications.TENS}). Default {value:g}.")
         text = column.text_input(key, placeholder=hint, key=f"compare-{name}-{key}", help=help).strip()
         if text:
             typed[key] = specifications.typed(text, f"{key} of {name}")

@@ -16,14 +16,10 @@ from .. import access
 from ..address import BOUND, check_choice, check_number
 from ..components import component
 from ..downloads import PAGE_BUTTON
-from ..home.new_session import fields
 from ..page import datasets, guarded, store
+from ..strategies import fields
 
 SEED_HELP = "A different seed changes the order of items and the random draws."
-NO_STREAM = "A race needs a stream of the list."
-NO_STRATEGY = "A race needs a strategy: choose one in the settings."
-NOT_VISIBLE = "this data set is not open to you any more."
-PAGE_HELP = "One file of 0.1 to 0.4 MB that plays in any browser, without a server or a network."
 
 LABELS, SEEDS = (1, 1000), (0, 2**31)  # the smallest and largest values
 
@@ -36,13 +32,17 @@ def race(store: Store) -> None:
     """Show a race, with controls to choose its stream, strategies, labels and seed."""
     top = st.container(horizontal=True, vertical_alignment="center")
     top.title("Race", width="content", anchor=False)
-    names = {None: CLOUDS} | {row["id"]: row["name"] for row in datasets(store) if _can_race(row)}
+    names: dict[int | None, str] = {None: CLOUDS}
+    for row in datasets(store):  # only data with two classes and a label for every item can race
+        counts = row["positives"], row["negatives"]
+        if not row["classes"] and all(counts) and sum(counts) == row["items"]:
+            names[row["id"]] = row["name"]
     check_choice("data", "Data", names.values())
     dataset = top.selectbox(
         "Stream", names, format_func=names.__getitem__, key="data", label_visibility="collapsed", bind=BOUND
     )
     if dataset not in names:  # a browser can send any word
-        raise ValueError(NO_STREAM)
+        raise ValueError("A race needs a stream of the list.")
     with top.popover("Settings"):
         bind = check_number("labels", "Labels per lane", *LABELS)
         budget = st.number_input("Labels per lane", *LABELS, races.BUDGET, key="labels", bind=bind)
@@ -55,16 +55,10 @@ def race(store: Store) -> None:
         scale = _overlap(dataset)
         chosen = tuple((name, tuple(_parameters(name, scale, dataset).items())) for name in lanes)
     if not lanes:
-        raise ValueError(NO_STRATEGY)
+        raise ValueError("A race needs a strategy: choose one in the settings.")
     with top:
         _download(store, dataset, chosen, budget, seed)
     _mount(key="race", data=_record(dataset, chosen, budget, seed))
-
-
-def _can_race(row: dict[str, Any]) -> bool:
-    """Tell whether a data set has a label for every item, and both positives and negatives."""
-    counts = row["positives"], row["negatives"]
-    return not row["classes"] and all(counts) and sum(counts) == row["items"]
 
 
 def _parameters(name: str, scale: float, dataset: int | None) -> dict[str, float]:
@@ -104,9 +98,9 @@ def _download(store: Store, dataset: int | None, lanes: tuple, budget: int, seed
 
         def make_page() -> bytes:
             if dataset is not None and dataset not in access.visible_datasets(store, person):
-                raise ValueError(NOT_VISIBLE)
+                raise ValueError("this data set is not open to you any more.")
             return races.page(_data(store, dataset), lanes, budget, seed, texts)
 
         file = f"race-{seed}.html"
         st.download_button(PAGE_BUTTON, make_page, file, type="primary", on_click="ignore", key="race-page")
-        st.text(PAGE_HELP)
+        st.text("One file of 0.1 to 0.4 MB that plays in any browser, without a server or a network.")

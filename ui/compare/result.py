@@ -24,8 +24,6 @@ from ..address import BOUND, check_choice
 from ..meanings import listed
 from ..page import note, small_note
 
-NO_RANKS = "Ranks need at least two algorithms on at least two data sets or budgets."
-NO_OTHER = "No other comparison has a result."
 NOTHING_SHARED = (
     "They have no result in common: no algorithm ran on the same data with the same budget in both comparisons."
 )
@@ -136,7 +134,7 @@ def _p_values(store: Store, result: Comparison, view: ResultView) -> None:
 def _ranks(store: Store, result: Comparison, view: ResultView) -> None:
     ranks = result.ranks(view.metric, view.evaluation)
     if ranks["critical_difference"] is None:
-        note(NO_RANKS)
+        note("Ranks need at least two algorithms on at least two data sets or budgets.")
         return
     ink = "#fafafa" if st.context.theme.type == "dark" else "#1c2024"
     svg = drawn("svg", figures.draw_ranks, result, ranks, size=figures.RANKS_INCHES, ink=ink).decode()
@@ -161,7 +159,7 @@ def _differences(store: Store, result: Comparison, view: ResultView) -> None:
     rows = [row for row in store.comparisons() if row["has_lines"] and row["name"] != result.name]
     others = {row["id"]: row for row in sorted(rows, key=lambda row: data.isdisjoint(row["specification"]["data"]))}
     if not others:
-        note(NO_OTHER)
+        note("No other comparison has a result.")
         return
     names = {key: row["name"] for key, row in others.items()}
     check_choice("with", "Compare with", names.values())

@@ -1,8 +1,7 @@
 """The questions that a page asks about a file: where it is, its layout, and the meaning of its columns and labels."""
 
 import html
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,7 +16,7 @@ from oal_engine.datasets.reading.parsed import Doubt, without_options
 from oal_engine.places import COMMAND
 from oal_engine.store import Store
 
-from ..access import files_folder, served_file
+from ..access import files_folder, served
 from ..page import complain, counted, literal, person, small_note
 
 UPLOAD, SERVER = "Upload", "File on the server"
@@ -35,15 +34,12 @@ PHASES = {
 }
 LARGER = "Import a larger file {}on the command line: {} import FILE --name NAME"
 SERVER_FILES = f"as a {SERVER}, or "
-LOOKING = "Looking at the file…"
-PATH = "Path in {}"
 GAPS = "Some cells are not numbers ({}). What should be done with them?"
 POSITIVE_HELP = (
     "Separate several by a comma. Of numbers: from which on, such as >=5. Not needed for yes/no and the like."
 )
 LABEL, ONE_PAIR, SEVERAL_PAIRS = "Label", "Is {} the label?", "Which of these columns is the label?"
 POSITIVE, UNKNOWN = "Which words are the rare class?", "Which words mean no label?"
-UNLABELED = "{} of {} without a label"
 SEVERAL = "Cells may hold several labels ({})"
 MESH_FILE = "Where is the MeSH tree?", "lines such as Heart Diseases;C14.280"
 FIRST_ROW = "The first row"
@@ -90,9 +86,9 @@ def chosen_file(question: str, kinds: str, key: str = "") -> File | None:
         uploads = st.file_uploader(words, key=f"{key}upload{nth}", accept_multiple_files=True)
         small_note(LARGER.format(SERVER_FILES if folder else "", COMMAND))
         return one_upload(uploads)
-    path = st.text_input(PATH.format(literal(folder.name)), key=f"{key}path{nth}").strip()
+    path = st.text_input(f"Path in {literal(folder.name)}", key=f"{key}path{nth}").strip()
     try:
-        file = served_file(path) if path else None
+        file = served(path) if path else None
     except ValueError as error:
         complain(error)
         return None
@@ -305,7 +301,7 @@ def _unknown_words(
     unlabeled, rows = sum(counts[word] for word in {*chosen, ""} if word in counts), sum(counts.values())
     if unlabeled:
         first = "" if peek.whole else "the first "
-        small_note(f"{UNLABELED.format(f'{unlabeled:,}', first + counted(rows, 'row'))}.")
+        small_note(f"{unlabeled:,} of {first}{counted(rows, 'row')} without a label.")
     return usual if {*chosen} == {*proposed} else tuple(chosen)
 
 
@@ -388,27 +384,20 @@ def once(what: str, file: File, *settings: Any, make: Callable[..., Any]) -> Any
         st.session_state[what] = key, {}
     results = st.session_state[what][1]
     if settings not in results:
-        with st.spinner(LOOKING):
+        with st.spinner("Looking at the file…"):
             stop = lambda *_: st.session_state[what]  # noqa: E731  # raises an error if the page is left or drawn anew
             results[settings] = make(person=person(), progress=stop)
     return results[settings]
 
 
 def attempt(work: Callable[[Callable], Any]) -> Any:
-    """Run long work under a progress bar. If it fails, show the error and return None."""
+    """Run long work under a progress bar, which the function that `work` is given updates (phase, done, total). If it
+    fails, show the error and return None."""
+    bar = st.progress(0.0, "Reading…")
     try:
-        with progress_bar() as bar:
-            return work(bar)
+        return work(lambda phase, done, total: bar.progress(min(1.0, done / max(1, total)), f"{PHASES[phase]}…"))
     except PROBLEMS as error:
         complain(without_options(str(error)))
         return None
-
-
-@contextmanager
-def progress_bar() -> Iterator[Callable[[str, int, int], object]]:
-    """Show a progress bar while the block runs. Yield a function (phase, done, total) that updates it."""
-    bar = st.progress(0.0, "Reading…")
-    try:
-        yield lambda phase, done, total: bar.progress(min(1.0, done / max(1, total)), f"{PHASES[phase]}…")
     finally:
         bar.empty()

@@ -14,21 +14,10 @@ from oal_engine.datasets.features.scaling import SCALINGS, VECTOR_FEATURES
 from oal_engine.datasets.reading import details
 from oal_engine.store import Store
 
-from ..access import files_folder, served_folder
+from ..access import files_folder, served
 from ..page import complain, counted, entry, literal, mail, note, one_row, owns, person, remove_after_asking
 from ..page import datasets as shown_datasets
-from .file_questions import (
-    AUTOMATIC,
-    USUAL_FORMATS,
-    File,
-    attempt,
-    choose_columns,
-    chosen_file,
-    describe,
-    show_first_items,
-    show_more_items,
-    show_rows,
-)
+from . import file_questions as ask
 
 ROWS = "The first rows of the file"
 NEW, MORE = "New data set", "Add to existing"
@@ -43,7 +32,6 @@ VECTORS_HELP = (
     "Embeddings, for example, which represent the meaning of each text: items are shown as texts, and the model learns "
     "from both."
 )
-EMBEDDINGS = "Folder of embeddings in {}"
 NEAR = {duplicates.KEEP: "Keep all", duplicates.ONCE: "Show once"}
 NEAR_HELP = (
     "Texts that share four fifths of their words count as near-duplicates. *Show once* shows the first with the number "
@@ -52,10 +40,6 @@ NEAR_HELP = (
 SHOW_HELP = (
     f"The first {details.MAX_COLUMNS} other columns are stored with the items, and exported. These are also shown."
 )
-ADDED_LAST = "Added last: {}"
-WITH_ITEMS = "With each item: {}"
-IN_USE = "A session uses it."
-REMOVED = "the data set {} with its {}"
 
 MAX_BATCHES = 20  # batches listed of a data set
 MAX_GROUPS, GROUP_CHARACTERS = 10, 200  # groups of near-duplicates in a list, and the start of each text
@@ -74,10 +58,10 @@ def vectors_with_texts(peek: reading.Peek, columns: reading.Columns) -> tuple[re
         if file := vectors_file("beside-"):
             more["vectors"] = file
         if (folder := files_folder()) and (
-            path := st.text_input(EMBEDDINGS.format(literal(folder.name)), key="embed").strip()
+            path := st.text_input(f"Folder of embeddings in {literal(folder.name)}", key="embed").strip()
         ):
             try:
-                more["embedding"] = served_folder(path)
+                more["embedding"] = served(path, "folder")
             except ValueError as error:
                 complain(error)
     return columns, more
@@ -93,7 +77,7 @@ def shown_with(peek: reading.Peek, columns: reading.Columns) -> reading.Columns:
     return replace(columns, shown_columns=tuple(chosen))
 
 
-def vectors_file(key: str) -> File | None:
+def vectors_file(key: str) -> ask.File | None:
     """Ask for a file of vectors. Return the upload and its name, or None."""
     nth = st.session_state.get("imports", "")
     upload = st.file_uploader("A file of vectors, one for each row (.npy, .parquet)", key=f"{key}vectors{nth}")
@@ -102,19 +86,19 @@ def vectors_file(key: str) -> File | None:
 
 def import_form(store: Store) -> None:
     """Show the form that imports a file: choose it, confirm its layout, name its columns."""
-    file = chosen_file("Where is the file?", USUAL_FORMATS)
+    file = ask.chosen_file("Where is the file?", ask.USUAL_FORMATS)
     if not file:
         return
-    if not (described := describe(file)):
+    if not (described := ask.describe(file)):
         return
     peek, reader, encoding, layout = described
-    columns, more = choose_columns(peek, file), dict[str, Any]()
+    columns, more = ask.choose_columns(peek, file), dict[str, Any]()
     if columns is None:
-        show_rows(peek)
+        ask.show_rows(peek)
         return
-    show_first_items(file, described, columns)
+    ask.show_first_items(file, described, columns)
     with st.expander(ROWS):
-        show_rows(peek)
+        ask.show_rows(peek)
     if columns.text:
         columns, more = vectors_with_texts(peek, columns)
         more["near_duplicates"] = st.segmented_control(
@@ -124,25 +108,27 @@ def import_form(store: Store) -> None:
     columns = shown_with(peek, columns)
     left, middle, right = st.columns(3)
     title = left.text_input("Name of the data set", file[1].split(".")[0], max_chars=120, key="name")
-    scalings = {AUTOMATIC: AUTOMATIC} | {name: f"{name}: {words}" for name, words in SCALINGS.items()}
+    scalings = {ask.AUTOMATIC: ask.AUTOMATIC} | {name: f"{name}: {words}" for name, words in SCALINGS.items()}
     scale = middle.selectbox("Scaling", scalings, format_func=scalings.__getitem__, key="scale")
-    kinds = datasets.TEXT_FEATURES if columns.text else {AUTOMATIC: ""} | VECTOR_FEATURES
+    kinds = datasets.TEXT_FEATURES if columns.text else {ask.AUTOMATIC: ""} | VECTOR_FEATURES
     kind = "texts" if columns.text else "vectors"
     features = right.selectbox(
         "Features", kinds, format_func=lambda key: kinds[key] or key, key=f"features-of-{kind}",
         help=FEATURES_HELP[kind],
     )  # fmt: skip
     scale_and_features = {"scale": scale, "features": features}
-    more |= {key: None if choice == AUTOMATIC else choice for key, choice in scale_and_features.items()}
+    more |= {key: None if choice == ask.AUTOMATIC else choice for key, choice in scale_and_features.items()}
     vectors = more.pop("vectors", None)
     request = datasets.ImportRequest(reader, encoding, layout, owner=mail(), **more)
     with st.container(horizontal=True):
         sent = st.button("Import", type="primary", key="import")
         checked = columns.label and st.button("Check the labels", key="check")
     also = {"vectors": vectors, "person": person()}
-    if checked and (report := attempt(partial(import_process.check, file, columns, request, **also))):
+    if checked and (report := ask.attempt(partial(import_process.check, file, columns, request, **also))):
         note(report)
-    if sent and (report := attempt(partial(import_process.import_file, store, file, title, columns, request, **also))):
+    if sent and (
+        report := ask.attempt(partial(import_process.import_file, store, file, title, columns, request, **also))
+    ):
         _finish(f"{title}: {report}")
 
 
@@ -157,18 +143,18 @@ def append_form(store: Store) -> None:
     """Show the form that adds the items of a file to a data set."""
     names = {row["id"]: row["name"] for row in shown_datasets(store)}
     which = st.selectbox("Data set", names, format_func=names.__getitem__, key="more-dataset")
-    if not (file := chosen_file("Where are the new items?", USUAL_FORMATS, "more-")):
+    if not (file := ask.chosen_file("Where are the new items?", ask.USUAL_FORMATS, "more-")):
         return
-    if not (described := describe(file, "more-")):
+    if not (described := ask.describe(file, "more-")):
         return
     peek, reader, encoding, layout = described
     vectors = vectors_file("more-") if datasets.Dataset(store, which).vector_width else None
     request = datasets.ImportRequest(reader, encoding, layout)
-    fits = show_more_items(store, file, which, request, vectors)
+    fits = ask.show_more_items(store, file, which, request, vectors)
     with st.expander(ROWS, expanded=not fits):
-        show_rows(peek)
+        ask.show_rows(peek)
     append = partial(import_process.append, store, file, which, request, vectors=vectors, person=person())
-    if st.button("Add items", type="primary", key="append", disabled=not fits) and (report := attempt(append)):
+    if st.button("Add items", type="primary", key="append", disabled=not fits) and (report := ask.attempt(append)):
         _finish(f"{names[which]}: {report}")
 
 
@@ -178,7 +164,7 @@ def show_dataset(row: dict[str, Any]) -> None:
     st.html(entry(row["name"], row["source"], *counts))
     labelled = row["positives"] + row["negatives"]
     if columns := datasets.columns_of(row).get("details"):
-        st.text(WITH_ITEMS.format(", ".join(columns)))
+        st.text(f"With each item: {', '.join(columns)}")
     if row["classes"]:
         st.text(f"{len(row['classes'])} classes: {reading.counted(row['classes'], 6)}")
     elif labelled:
@@ -194,7 +180,7 @@ def show_batches(batches: list[dict[str, Any]]) -> None:
     later = [batch for batch in batches if batch["first"] and batch["words"]]
     if not later:
         return
-    st.text(ADDED_LAST.format(feeds.novelty(later[-1]["words"], later[-1]["new_words"], batches)))
+    st.text(f"Added last: {feeds.novelty(later[-1]['words'], later[-1]['new_words'], batches)}")
     with st.expander("Batches"):
         for batch in [*reversed(later[-MAX_BATCHES:]), *batches[: not batches[0]["first"]]]:
             items = f"{batch['first'] + 1:,} to {batch['first'] + batch['items']:,}"
@@ -222,11 +208,11 @@ def list_datasets(store: Store) -> None:
                 show_near_duplicates(store, row)
             used = row["sessions"] > 0
             removed = removable and st.button(
-                "Remove", key=f"remove-{row['id']}", disabled=used, help=IN_USE if used else None
+                "Remove", key=f"remove-{row['id']}", disabled=used, help="A session uses it." if used else None
             )
         if removed:
             parts = counted(row["items"], "item")
             if removed_sessions := n_removed[row["id"]]:
                 parts += f" and the {counted(removed_sessions, 'removed session')} on it"
             remove = partial(datasets.remove, store, row["id"])
-            remove_after_asking(REMOVED.format(row["name"], parts), owns, remove)
+            remove_after_asking(f"the data set {row['name']} with its {parts}", owns, remove)

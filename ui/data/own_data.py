@@ -3,6 +3,7 @@ some items before labeling begins."""
 
 import html
 from contextlib import suppress
+from functools import partial
 from io import BytesIO
 from random import Random
 from typing import Any
@@ -11,23 +12,11 @@ import streamlit as st
 
 from oal_engine.datasets import Dataset, ImportRequest, import_process, reading
 from oal_engine.datasets.reading import readers, sources
-from oal_engine.datasets.reading.parsed import without_options
 from oal_engine.sessions.items import file_numbers
 from oal_engine.store import Store
 
-from ..page import complain, mail, note, person
-from .file_questions import (
-    AUDITED,
-    PROBLEMS,
-    Described,
-    File,
-    choose_columns,
-    describe,
-    looked_at,
-    one_upload,
-    progress_bar,
-    show_first_items,
-)
+from ..page import mail, note, person
+from . import file_questions as ask
 
 DROP = "Or label your own: drop a file here"
 OTHERS = "Show {} other random items"
@@ -62,59 +51,56 @@ def own_data_form(store: Store) -> None:
         words = st.text_area("Texts, one a line", key=f"pasted-{nth}", height=200)
         if st.button("Use these texts", type="primary", key="paste"):
             state["own-pasted"] = words
-    file = one_upload(uploads)
+    file = ask.one_upload(uploads)
     if not file and words.strip() and words == state.get("own-pasted"):
         file = _Pasted(words), "Pasted texts.txt"
     if not file:
         return
-    if confirmed := _confirm(file):
-        try:
-            dataset, report = _import(store, file, *confirmed)
-        except PROBLEMS as error:
-            complain(without_options(str(error)))
-        else:
-            state.update({"brought": nth + 1, "form": True, "new-dataset": dataset, "own-report": report})
-            if column := state.pop(AUDITED, None):
-                state[f"new-column-{dataset}"] = [column]
-            st.rerun()
+    if (confirmed := _confirm(file)) and (imported := ask.attempt(partial(_import, store, file, *confirmed))):
+        dataset, report = imported
+        state.update({"brought": nth + 1, "form": True, "new-dataset": dataset, "own-report": report})
+        if column := state.pop(ask.AUDITED, None):
+            state[f"new-column-{dataset}"] = [column]
+        st.rerun()
 
 
-def _confirm(file: File) -> tuple[reading.Columns, Described] | None:
+def _confirm(file: ask.File) -> tuple[reading.Columns, ask.Described] | None:
     """Show how a file is read, and ask about doubtful parts. Return the columns and the layout once they are confirmed,
     else None. Pasted lines of text need no confirmation."""
     if isinstance(file[0], _Pasted) and (guessed := _plain_texts(file)):
         return guessed
     with st.container(border=True, key="own-file"):
-        if not (described := describe(file, "own-")):
+        if not (described := ask.describe(file, "own-")):
             return None
         left, right = st.columns([3, 2], gap="medium")
         with left:
-            columns = choose_columns(described.peek, file)
+            columns = ask.choose_columns(described.peek, file)
         if columns is None:
             return None
         with right:
-            show_first_items(file, described, columns)
+            ask.show_first_items(file, described, columns)
             sent = st.button("Import", type="primary", key="own-import")
         return (columns, described) if sent else None
 
 
-def _plain_texts(file: File) -> tuple[reading.Columns, Described] | None:
+def _plain_texts(file: ask.File) -> tuple[reading.Columns, ask.Described] | None:
     plain = None, "utf-8", sources.Layout()
-    with suppress(*PROBLEMS):
-        peek = looked_at(file, *plain)
+    with suppress(*ask.PROBLEMS):
+        peek = ask.looked_at(file, *plain)
         if peek.reader == "txt" and not peek.doubtful:
-            return peek.guess, Described(peek, *plain)
+            return peek.guess, ask.Described(peek, *plain)
     return None
 
 
-def _import(store: Store, file: File, columns: reading.Columns, described: Described) -> tuple[int, str]:
+def _import(
+    store: Store, file: ask.File, columns: reading.Columns, described: ask.Described, bar: sources.PhaseProgress
+) -> tuple[int, str]:
     """Import a file as a data set with an unused name. Return the id of the data set and a report."""
     stem, names = file[1].split(".")[0] or "My data", {row["name"] for row in store.datasets()}
     title = next(each for n in range(1, len(names) + 2) if (each := stem if n == 1 else f"{stem} {n}") not in names)
     _, reader, encoding, layout = described
-    with progress_bar() as bar:
-        request = ImportRequest(reader, encoding, layout, owner=mail())
-        report = import_process.import_file(store, file, title, columns, request, bar, person=person())
+    request = ImportRequest(reader, encoding, layout, owner=mail())
+    report = import_process.import_file(store, file, title, columns, request, bar, person=person())
     return store.dataset(title)["id"], f"{title}: {report}"
 
 

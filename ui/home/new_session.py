@@ -1,8 +1,8 @@
-"""The form of a new session. Its parameter fields come from the declarations of learners and rules."""
+"""The form of a new session."""
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any, Literal
+from typing import Any
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -11,23 +11,20 @@ from oal_engine.datasets import Dataset, columns_of, prior
 from oal_engine.datasets.demo import DEMOS
 from oal_engine.datasets.reading.parsed import name_list
 from oal_engine.kernel import metrics
-from oal_engine.kernel.algorithms import ALGORITHMS, declared, drifting, strategy
-from oal_engine.kernel.learners import LEARNERS, is_multiclass
-from oal_engine.kernel.parameters import Parameter
-from oal_engine.kernel.query_rules import QUERY_RULES, paceable, partners, spreads
+from oal_engine.kernel.algorithms import drifting, strategy
+from oal_engine.kernel.query_rules import paceable, spreads
 from oal_engine.sessions.insights import certainty, estimates
 from oal_engine.sessions.settings import MOST_KNOWN, capped, capped_words, labels_of_questions
 from oal_engine.store import Store
 from oal_engine.store.fields import LONGEST_NAME, MOST_QUESTIONS
 
-from ..address import check_number
-from ..page import annotator, capitalized, counted, linked, literal, small_note, store
+from ..page import annotator, capitalized, counted, literal, small_note, store
+from ..strategies import FIRST, choose_strategy
 
 NAME_CHARACTERS = 60  # of the name of a class
 LONGEST_GUIDELINES = 20_000  # characters
 SOME_LABELS = "Labels of the file to begin with"
 SOME_LABELS_HELP = "Drawn by the seed. The other labels only measure how good the model is."
-BEGIN_WITH_LABELS = "The file has labels for {:,} of {:,} items. Begin with {}?"
 BEGIN_WITH_LABELS_HELP = (
     "The model learns these labels first. They cost nothing, and you are asked about the other items only. Estimates "
     "are about the other items, too."
@@ -38,14 +35,12 @@ PACES = {
 }
 GUIDELINES_HINT = "What counts as relevant, and what does not"
 MORE = "More settings: team, live feed, guarantees, algorithm"
-RESEARCHERS = "For researchers"
 RELEVANT = "Relevant"
 LABEL_SECONDS = 5  # that people usually need for a label
 DURATION = "{} take about {}."
 CLASSES_HELP = "Separated by commas, in the order of their keys."
 EXAMPLES = "Words or texts like {}"
 EXAMPLES_HINT = "Optional: words, separated by commas{}. Or whole texts, one a line."
-SUCH_AS = ", such as {}"
 UNKNOWN = "not in the data: {}"
 CHECKS = (
     "Items chosen at random, spread over the whole stream. Without them, the estimates of a stream without labels end "
@@ -60,21 +55,17 @@ EXAMPLES_HELP = (
     "estimate counts them. A line with more than three words between commas is an example text."
 )
 TEAM = "Several people label, and I want to see how far they agree"
-TEAM_SHARE = "Questions that several people answer, in percent"
-TEAM_PEOPLE = "People who answer each of these"
 TEAM_QUOTA = "Answers of one person at most (0: no limit)"
 TEAM_QUOTA_HELP = "Nobody gets more questions than this; the other people answer the rest."
 TEAM_HELP = (
     "The questions that several people answer are chosen at random. The first answer counts against the budget and "
     "trains the model; the others show how far people agree."
 )
-AGAIN = "Ask some items twice"
 AGAIN_SHARE = "Questions that are asked again, in percent"
 AGAIN_HELP = (
     "Random items are shown again to the person who answered them, after twenty other answers and without saying so. "
     "This costs no label and teaches the model nothing; it shows how consistent each person's answers are."
 )
-FEED = "More items will come while I label (a live feed)"
 FEED_HELP = (
     "Your labels are spread over the first part of these items. If more items come than this number, the labels run "
     "out early."
@@ -87,13 +78,9 @@ CERTAIN_HELP = (
     "the minimum share of the relevant items that was found. Unlike an estimate, it is guaranteed, with a risk of 5 %."
 )
 PACE_HELP = "Questions become rarer or more frequent, so that the labels last about as far as you choose."
-NO_PACE_HELP = "Only rules that ask at random can be paced: {} does not."
 THRESHOLD_HELP = "A margin of at least this value predicts the rare class."
 AIM_HELP = "The weighted sum of sensitivity and specificity, or the cost of misses and false alarms."
-WEIGHT_HELP = "Of sensitivity against specificity, or of a miss against a false alarm."
 AIMS = {"sum": "Weighted sum", "cost": "Cost"}
-OWN = "Own choice of learner and rule"
-FIRST = {False: "auto", True: "auto-classes"}  # default algorithm, by whether there are several classes
 WHAT_COUNTS = {"Balance": "auto", "Find them all": "auto-sum"}
 WHAT_COUNTS_HELP = (
     "Balance: few relevant items are missed, and few items in the list are wrong (F1). Find them all: fewer are "
@@ -106,12 +93,10 @@ QUESTIONS_HELP = (
     "names, words and labels of the two classes are then not used."
 )
 SEEDS = "Words or texts to begin with, one question a line"
-SEEDS_HINT = "exercise: gym, swim"
 SEEDS_HELP = (
     "The name of a question, a colon, and words like it, separated by commas; or an example text. A question may have "
     "several lines. Its model begins with them instead of nothing. They cost no label."
 )
-NO_QUESTION = "no question: {}"
 EACH = "Every question needs an answer"
 EACH_HELP = (
     "Confirm then waits until each line has a yes, a no or *cannot tell*, and says which is missing. Otherwise a line "
@@ -126,7 +111,6 @@ CUT, CUT_HELP = (
     "Lowest score that counts as yes",
     "For columns of scores only. Left empty it is 0.5 if all scores are from 0 to 1, and 0 if some are negative.",
 )
-ASK_EACH = "Ask about each of these: {}"
 SHOWN_QUESTIONS = 8  # that the button names
 
 
@@ -141,46 +125,27 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
     many = _many(row)
     classes = _many_classes(row) if many else _rare_class(row)
     begin_with, first = st.container(), FIRST[many]
-    own = _demo_settings(row["name"]).get("guidelines", "")
-    key = "new-guidelines" + f"-{dataset}" * bool(own)
-    if not many and row["kind"] == "text":
-        classes |= _examples(row, classes["positive_name"], st.session_state.get(key, own))
-    guidelines = st.text_area(
-        "Guidelines", own, placeholder=GUIDELINES_HINT, max_chars=LONGEST_GUIDELINES, height=68, key=key
-    )
+    guidelines, examples = _guidelines(row, classes.get("positive_name"))
+    classes |= examples
     start = st.container()
     with st.expander(MORE):
         left, right = st.columns(2)
         name = left.text_input("Name of the session", placeholder=row["name"], max_chars=120, key="new-name")
         if not many:
             classes["negative_name"] = _other_class(right, row, classes["positive_name"])
-            counts = st.segmented_control(
-                "What counts", WHAT_COUNTS, default="Balance", required=True, key="new-counts", help=WHAT_COUNTS_HELP
-            )
-            first = WHAT_COUNTS[counts]
-            if questions := _questions(row):
-                _add_seeds(row, questions)
-                classes = {"questions": questions, "answer_each": st.toggle(EACH, key="new-each", help=EACH_HELP)}
-                begin_with = st.container()
-            elif audited := _column(row):
-                classes = _without_examples(classes) | audited
+            first, classes = _what_to_ask(row, classes)
+            begin_with = st.container() if "questions" in classes else begin_with
         feed, certain = st.container(), st.container()
-        shares = _team() | {
-            "repeat": _share(AGAIN, AGAIN_HELP, AGAIN_SHARE, "repeat", (1, 30, 5, 1)),
-        }
-        st.subheader(RESEARCHERS, anchor=False)
-        chosen = choose_strategy(many, first=first)
+        shares = _team() | {"repeat": _share("Ask some items twice", AGAIN_HELP, AGAIN_SHARE, "repeat", (1, 30, 5, 1))}
+        st.subheader("For researchers", anchor=False)
+        chosen = choose_strategy(many, first)
         kind = strategy(chosen.get("algorithm"), chosen.get("learner"), chosen.get("rule"))
         plan = _plan(kind.rule)
         some = st.container()
-        more = _more(many) | shares | {"guidelines": guidelines.strip(), "owner": annotator()}
+        more = _more(many) | shares | {"guidelines": guidelines, "owner": annotator(), "name": name or None}
     labels, whole, measures = _labels_of_file(row, many, classes)
-    if whole < row["items"]:
-        with begin_with:
-            n_known, beginning = _known_labels(row, labels, whole, measures)
-    else:
-        with some:
-            n_known, beginning = _some_known_labels(row)
+    with begin_with if whole < row["items"] else some:
+        n_known, beginning = _known_labels(row, labels, whole, measures)
     if plan["audit"] or plan["pace"] or st.session_state.get("new-floor") or spreads(kind.rule):
         with feed:
             plan["horizon"] = _horizon(row)
@@ -197,9 +162,33 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
         with promise:
             small_note(" ".join(_promise(row, int(asked), int(budget), items, many, plan["audit"])))
     sent = start.button("Start labeling", type="primary", key="new-send")
-    return {"dataset": dataset, "budget": budget} | classes | beginning | chosen | plan | more | {
-        "name": name or None
-    }, sent
+    return {"dataset": dataset, "budget": budget} | classes | beginning | chosen | plan | more, sent
+
+
+def _guidelines(row: dict[str, Any], positive: str | None) -> tuple[str, dict[str, list[str]]]:
+    """Ask for examples of the rare class (`positive`: its name, None for several classes), and for guidelines. Return
+    the guidelines, and arguments of `settings.create`."""
+    own = _demo_settings(row["name"]).get("guidelines", "")
+    key = "new-guidelines" + f"-{row['id']}" * bool(own)
+    examples = {}
+    if positive is not None and row["kind"] == "text":
+        examples = _examples(row, positive, st.session_state.get(key, own))
+    guidelines = st.text_area("Guidelines", own, 68, LONGEST_GUIDELINES, key, placeholder=GUIDELINES_HINT)
+    return guidelines.strip(), examples
+
+
+def _what_to_ask(row: dict[str, Any], classes: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Ask for the aim, and whether to ask several questions about each item or to audit a column. Return the algorithm
+    that suits the aim, and `classes` changed by these answers (arguments of `settings.create`)."""
+    counts = st.segmented_control(
+        "What counts", WHAT_COUNTS, default="Balance", required=True, key="new-counts", help=WHAT_COUNTS_HELP
+    )
+    if questions := _questions(row):
+        _add_seeds(row, questions)
+        classes = {"questions": questions, "answer_each": st.toggle(EACH, key="new-each", help=EACH_HELP)}
+    elif audited := _column(row):
+        classes = {key: classes[key] for key in ("positive_name", "negative_name")} | audited
+    return WHAT_COUNTS[counts], classes
 
 
 def _promise(row: dict[str, Any], asked: int, budget: int, items: int, many: bool, audit: float) -> Iterator[str]:
@@ -246,25 +235,21 @@ def _answered_by_file(
 
 
 def _known_labels(row: dict[str, Any], labels: int, whole: int, measures: bool) -> tuple[int, dict[str, Any]]:
-    """Ask whether to begin with the labels of a file that does not label every item. The default is yes, unless the
-    labels can measure the model of a question (`measures`). Return about how many items then need no question, and
-    arguments of `settings.create`."""
+    """Ask whether to begin with the labels of a file, or with how many if it labels every item. The default is yes,
+    unless the labels can measure the model of a question (`measures`). Return about how many items then need no
+    question, and arguments of `settings.create`."""
+    if whole == row["items"]:
+        most = min(row["items"] - 1, MOST_KNOWN)
+        labels = st.number_input(SOME_LABELS, 0, most, 0, key=f"new-some-{row['id']}", help=SOME_LABELS_HELP)
+        return labels, {"known_labels": labels} if labels else {}
     if not labels:
         return 0, {}
     most = min(labels, MOST_KNOWN)
     which = "them" if most == labels else f"{most:,} of them"
-    question = BEGIN_WITH_LABELS.format(labels, row["items"], which)
+    question = f"The file has labels for {labels:,} of {row['items']:,} items. Begin with {which}?"
     if not st.toggle(question, not measures, key=f"new-known-{row['id']}-{measures}", help=BEGIN_WITH_LABELS_HELP):
         return 0, {}
     return min(whole, most), {"known_labels": "file" if most == labels else most}
-
-
-def _some_known_labels(row: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-    """Ask with how many labels the session begins, for a file that labels every item. Return their number, and
-    arguments of `settings.create`."""
-    most = min(row["items"] - 1, MOST_KNOWN)
-    labels = st.number_input(SOME_LABELS, 0, most, 0, key=f"new-some-{row['id']}", help=SOME_LABELS_HELP)
-    return labels, {"known_labels": labels} if labels else {}
 
 
 def _many(row: dict[str, Any]) -> bool:
@@ -315,7 +300,7 @@ def _questions(row: dict[str, Any]) -> list[dict[str, Any]]:
     )  # fmt: skip
     names = _question_names(str(store().path), row["id"], row["items"], store())
     if len(names) > 1:
-        words = literal(ASK_EACH.format(name_list(names, SHOWN_QUESTIONS)))
+        words = literal(f"Ask about each of these: {name_list(names, SHOWN_QUESTIONS)}")
         st.button(words, on_click=_add_questions, args=(names,), key=f"new-each-{row['id']}")
     return _read_questions(written)
 
@@ -334,17 +319,13 @@ def _column(row: dict[str, Any]) -> dict[str, Any]:
     return {"column": chosen[0], "cut": cut, "others": chosen[1:]}
 
 
-def _without_examples(classes: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in classes.items() if key in ("positive_name", "negative_name")}
-
-
 def _add_seeds(row: dict[str, Any], questions: list[dict[str, Any]]) -> None:
     """Ask for words and example texts of each question, and add them to the question's record. Report unknown words and
     questions."""
     if row["kind"] != "text":
         return
     written = st.text_area(
-        SEEDS, placeholder=SEEDS_HINT, height="content", key="new-seeds-of-questions", help=SEEDS_HELP
+        SEEDS, placeholder="exercise: gym, swim", height="content", key="new-seeds-of-questions", help=SEEDS_HELP
     )
     data, lines, wrong = Dataset(store(), row["id"]), dict[str, list[str]](), list[str]()
     for line in filter(str.strip, written.splitlines()):
@@ -354,7 +335,7 @@ def _add_seeds(row: dict[str, Any], questions: list[dict[str, Any]]) -> None:
         words, texts = prior.read_lines("\n".join(lines.pop(question["name"], ())))
         question |= {"seed_words": words, "seed_texts": texts}
         wrong += prior.divided(data, words)[1] if words else ()
-    parts = [NO_QUESTION.format(", ".join(lines))] if lines else []
+    parts = [f"no question: {', '.join(lines)}"] if lines else []
     parts += [UNKNOWN.format(", ".join(wrong))] if wrong else []
     if parts:
         small_note(f"{capitalized('; '.join(parts))}.")
@@ -393,7 +374,7 @@ def _examples(row: dict[str, Any], positive: str, guidelines: str) -> dict[str, 
     """Ask for words and example texts of the rare class, and say how they were understood."""
     name = positive * (positive != RELEVANT)
     words = _seed_words(str(store().path), row["id"], row["items"], f"{name}.{guidelines}", _labelled(row), store())
-    hint = EXAMPLES_HINT.format(SUCH_AS.format(", ".join(words)) if words else "")
+    hint = EXAMPLES_HINT.format(f", such as {', '.join(words)}" if words else "")
     written = st.text_area(
         literal(EXAMPLES.format(positive)), placeholder=hint, help=EXAMPLES_HELP, key="new-seeds", height=68
     )
@@ -420,53 +401,6 @@ def _demo_settings(dataset: str) -> dict[str, Any]:
     return next((demo.session for demo in DEMOS.values() if demo.name == dataset), {})
 
 
-def choose_strategy(many: bool, form: str = "new", first: str = "") -> dict[str, Any]:
-    """Ask for an algorithm, or a learner and a rule, with its parameters. Return arguments of `settings.create`.
-
-    many: whether there are several classes. form: a prefix of the widgets' keys. first: the default algorithm.
-    """
-    usual, first = FIRST[many], first or FIRST[many]
-    fitting = [name for name, entry in ALGORITHMS.items() if is_multiclass(entry.learner) == many and name != first]
-    key = f"{form}-algorithm" + "-many" * many + f"-{first}" * (first != usual)
-    algorithm = st.selectbox("Algorithm", [first, *fitting, OWN], key=key)
-    if algorithm == OWN:
-        left, right = st.columns(2)
-        learners = {rule: [name for name in partners(rule) if is_multiclass(name) == many] for rule in QUERY_RULES}
-        rules = [rule for rule, names in learners.items() if names]
-        usual = "asymmetric" if "asymmetric" in rules else "symmetric"
-        rule = left.selectbox("Query rule", rules, index=rules.index(usual), key=f"{form}-rule" + "-many" * many)
-        best = learners[rule].index("cspaa") if "cspaa" in learners[rule] else 0
-        learner = right.selectbox("Learner", learners[rule], index=best, key=f"{form}-learner-{rule}" + "-many" * many)
-        st.text(f"{_sentence(QUERY_RULES[rule])}\n{_sentence(LEARNERS[learner])}")
-        chosen, fixed = {"learner": learner, "rule": rule}, dict[str, float]()
-    else:
-        entry = ALGORITHMS[algorithm]
-        learner, rule, fixed = entry.learner, entry.rule, entry.fixed
-        st.markdown(linked(f"{learner} + {rule}. {entry.paper}."))
-        chosen = {"algorithm": algorithm}
-    own = strategy(None, learner, rule) if algorithm == OWN else strategy(algorithm)
-    specs = {key: spec for key, spec in declared(learner, rule).items() if key not in fixed}
-    return chosen | {"parameters": fields(specs, own.parameters, f"{form}-{algorithm}-{learner}-{rule}")}
-
-
-def fields(
-    specs: dict[str, Parameter], start: dict[str, float], key: str, bind: Literal["query-params"] | None = None
-) -> dict[str, float]:
-    """Show number fields of declared parameters side by side, with the defaults in `start`. Return {name: value}.
-
-    bind: "query-params" if the address of the page has the values.
-    """
-    for name in specs if bind else ():
-        check_number(f"{key}-{name}", f"{name} of {key}")
-    values = {}
-    for column, (name, spec) in zip(st.columns(max(1, len(specs))), specs.items()):
-        values[name] = column.number_input(
-            name, value=float(start[name]), format="%g", step=None, help=f"{spec.help} Must be {spec.range}.",
-            key=f"{key}-{name}", bind=bind,
-        )  # fmt: skip
-    return values
-
-
 def _share(toggle: str, help: str, slider: str, key: str, scale: tuple[int, int, int, int]) -> float:
     """Ask for a share of the questions (0 to 1). scale: smallest and largest percentage, default and step."""
     if not st.toggle(toggle, key=f"new-{key}", help=help):
@@ -476,18 +410,18 @@ def _share(toggle: str, help: str, slider: str, key: str, scale: tuple[int, int,
 
 def _team() -> dict[str, float]:
     """Ask for the share of questions that several people answer, how many people, and the most answers per person."""
-    share = _share(TEAM, TEAM_HELP, TEAM_SHARE, "overlap", (5, 100, 20, 5))
+    share = _share(TEAM, TEAM_HELP, "Questions that several people answer, in percent", "overlap", (5, 100, 20, 5))
     if not share:
         return {"overlap": share}
     left, right = st.columns(2)
-    people = left.number_input(TEAM_PEOPLE, 2, 20, 2, key="new-people")
+    people = left.number_input("People who answer each of these", 2, 20, 2, key="new-people")
     quota = right.number_input(TEAM_QUOTA, 0, 2**53 - 1, 0, key="new-quota", help=TEAM_QUOTA_HELP)
     return {"overlap": share, "people": people, "quota": quota}
 
 
 def _horizon(row: dict[str, Any]) -> int | None:
     """Ask for the total number of items that a live feed will bring. Return None if there is no feed."""
-    if not st.toggle(FEED, key=f"new-feed-{row['id']}"):
+    if not st.toggle("More items will come while I label (a live feed)", key=f"new-feed-{row['id']}"):
         return None
     items = st.number_input("Items in all, roughly", 1, 2**53 - 1, 10 * row["items"], key=f"new-horizon-{row['id']}")
     small_note(FEED_HELP)
@@ -514,13 +448,9 @@ def _plan(rule: str) -> dict[str, Any]:
     audit = left.number_input("Random checks (% of the budget)", 0, 90, 0, 5, key="new-audit", help=CHECKS)
     trains = left.toggle("Random checks train the model too", True, key="new-audit-trains", help=TRAINS)
     paced = rule in paceable()
-    help = PACE_HELP if paced else NO_PACE_HELP.format(rule)
+    help = PACE_HELP if paced else f"Only rules that ask at random can be paced: {rule} does not."
     pace = right.selectbox("Spend the budget", list(PACES), key="new-pace", disabled=not paced, help=help)
     return {"audit": audit / 100, "audit_trains": trains, "pace": PACES[pace] if paced else None}
-
-
-def _sentence(kind: type) -> str:
-    return " ".join((kind.__doc__ or "").split())
 
 
 def _more(many: bool) -> dict[str, Any]:
@@ -536,7 +466,7 @@ def _more(many: bool) -> dict[str, Any]:
     metric = left.selectbox("Aim", list(AIMS), format_func=AIMS.__getitem__, key="new-metric", help=AIM_HELP)
     weight = middle.number_input(
         "Weight of the rare class", 0.01, 0.99, 0.5 if metric == "sum" else 0.9, key=f"new-w-{metric}",
-        help=WEIGHT_HELP,
+        help="Of sensitivity against specificity, or of a miss against a false alarm.",
     )  # fmt: skip
     averaged = right.selectbox("After the budget", after, key="new-averaged") != after[0]
     weights = metrics.Weights(alpha_p=weight) if metric == "sum" else metrics.Weights(c_p=weight)

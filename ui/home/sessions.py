@@ -15,7 +15,6 @@ from ..page import annotator, counted, entry, remove_after_asking
 
 LABEL, REPLAY = "pages/1_Label.py", "pages/3_Replay.py"
 PREPARING = "Preparing the demo…"
-REMOVED = "the session {} with its {}"
 CAN_BE_RESTORED = f"It can be restored on this page for {RESTORABLE.days} days."
 
 
@@ -64,7 +63,7 @@ def remove(store: Store, row: dict[str, Any]) -> None:
     if st.button("Remove this session", key=f"remove-{row['id']}"):
         answers = counted(row["labels"] + row["skipped"], "answer")
         remove_after_asking(
-            REMOVED.format(row["name"], answers),
+            f"the session {row['name']} with its {answers}",
             lambda: owned(store, row),
             partial(store.remove_session, row["id"], annotator()),
             CAN_BE_RESTORED,

@@ -28,12 +28,9 @@ from ..page import check_may_answer, checked_role, counted, removed_in_words, st
 from . import messages
 
 OPENING = "Opening the session…"
-JOINING = "Joining takes a few seconds the first time a second person opens this session."
 MORE_ITEMS = "New items will appear here automatically."
 OTHERS_ANSWER = "A question that stays unanswered for {:g} minutes comes to you."
 QUOTA = "You have given your {}. Thank you."
-REPLACED = "this question was replaced; reload the page."
-ANSWERED_BY = "this item was answered already by {}."
 OTHER_TAB = "this item was answered already{}. To change the answer, correct it under History."
 
 CLASS_KEYS = "123456789qwetyuiopasdfjklxvbm"  # keys of K classes; the card itself uses g, h, n and z
@@ -80,7 +77,7 @@ def _answered(row: Row, annotator: str) -> str:
     """Return the refusal of an answer to a question that has another one. row: the question, as in `Store.answer`."""
     if row["annotator"] == annotator:
         return OTHER_TAB.format(f" by {annotator}" if annotator else "")
-    return ANSWERED_BY.format(row["annotator"] or "somebody")
+    return f"this item was answered already by {row['annotator'] or 'somebody'}."
 
 
 class Annotations(NamedTuple):
@@ -196,7 +193,7 @@ class CardServer:
         """Refuse an answer if its question is about a different item from the one that it names: in a restored
         database, a question may reuse an id that the browser knows."""
         if event.item not in (None, self.session.item_of(event.question)):
-            raise SessionError(REPLACED)
+            raise SessionError("this question was replaced; reload the page.")
 
     def _is_given(self, event: messages.Answer, annotator: str) -> bool:
         """Tell whether the annotator gave this answer already, in another tab. Refuse it if they gave another one."""
@@ -363,7 +360,7 @@ class CardServer:
     def _result(self, end: str | None) -> str:
         """Return the text of a card without a question."""
         if end == "joining":
-            return f"{JOINING}\n{SAVED}"
+            return f"Joining takes a few seconds the first time a second person opens this session.\n{SAVED}"
         if end == "others":
             return f"{OTHERS_ANSWER.format(self.session.settings.lease / 60)}\n{SAVED}"
         return "\n".join([SAVED, *self._more_items(end)])

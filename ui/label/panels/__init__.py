@@ -7,15 +7,9 @@ import streamlit as st
 from oal_engine.sessions.settings import Settings
 
 from ...address import BOUND, check_choice
-from ..card_server import CardServer
 
 
-def chosen_question(server: CardServer) -> str | None:
-    """Show a menu of the session's questions. Return the chosen name, or None if only one is asked about each item."""
-    return choose_question(server.session.settings)
-
-
-def choose_question(
+def chosen_question(
     settings: Settings, key: str | None = None, on_change: Callable[[], None] | None = None
 ) -> str | None:
     """Show a menu of the questions. Return the chosen name, or None if only one is asked about each item. key: query

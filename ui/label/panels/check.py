@@ -25,23 +25,17 @@ MEANS = (
     "Answers worth a second look: a model trained on all your other answers disagrees with these, or depends on them "
     "most. Estimates and their intervals are about the answers as given: a wrong answer makes them wrong, too."
 )
-OTHER_ANSWERS = "other answers: {}"
 CHANGE = (
     "In a model trained on all answers, about {:,} of {:,} items would change class without this answer, and about "
     "{:,} if it were {}."
 )
-NO_DIFFERENCE = "No two people differ on an item."
 NO_CHANGE = "You gave the same answer each time you were asked again."
-CHECKING = "Checking the answers..."
-NO_MATCH = "No answer fits."
-NOT_DECISIVE = "No single answer changes the model's prediction of any item."
-NONE_AT_ODDS = "No answer is at odds with the others."
 
 
 def show(server: CardServer) -> None:
     """Show the panel; call it in a fragment."""
     note(MEANS)
-    session, name = server.session, chosen_question(server)
+    session, name = server.session, chosen_question(server.session.settings)
     checks = server.in_background(f"checks {name}", lambda: answer_checks.of_session(part_of(session, name)))
     store = partial(history.change, session, name=name)
     item_list.show(server, history.list_of("check", name), store, lambda view: page(server, view, checks, name))
@@ -55,7 +49,7 @@ def page(server: CardServer, view: View, checks: AnswerChecks | None, name: str 
     shows = SHOWS + DIFFER * bool(session.settings.overlap) + CHANGED * bool(session.settings.repeat)
     if view.show == TWICE:
         seen = [pair for pair in agreement.answer_pairs(session) if pair.entry.id in answers]
-        return _differing(session, view, seen, NO_DIFFERENCE) | {"shows": shows}
+        return _differing(session, view, seen, "No two people differ on an item.") | {"shows": shows}
     if view.show == AGAIN:
         own = [pair for pair in agreement.answer_pairs(session, "again") if pair.other == annotator()]
         return _differing(session, view, own, NO_CHANGE) | {"shows": shows}
@@ -68,7 +62,7 @@ def page(server: CardServer, view: View, checks: AnswerChecks | None, name: str 
         check = current[k]
         row = _row(session, answers[check.entry.id], item)
         other = session.names[check.other]
-        row["chips"][1:] = [(OTHER_ANSWERS.format(other), "wrong")] * (check.margin < 0)
+        row["chips"][1:] = [(f"other answers: {other}", "wrong")] * (check.margin < 0)
         change = CHANGE.format(check.without, session.rounds, check.corrected, other)
         rows.append(row | {"by": _by(check, view), "means": f"{change} {row['means']}"})
     return {"rows": rows, "empty": _empty(checks, view), "shows": shows} | counts
@@ -103,7 +97,11 @@ def _by(check: AnswerCheck, view: View) -> str:
 
 def _empty(checks: AnswerChecks | None, view: View) -> str:
     if checks is None:
-        return CHECKING
+        return "Checking the answers..."
     if view.search:
-        return NO_MATCH
-    return NOT_DECISIVE if view.show == DECISIVE else NONE_AT_ODDS
+        return "No answer fits."
+    return (
+        "No single answer changes the model's prediction of any item."
+        if view.show == DECISIVE
+        else "No answer is at odds with the others."
+    )

@@ -1,10 +1,7 @@
 """Label items of the whole stream that are found by their words or in the list of positives. If several questions are
 asked about each item, the labels are for one question at a time."""
 
-import html
 from typing import Any
-
-import streamlit as st
 
 from oal_engine.datasets.reading import DataError
 from oal_engine.kernel.learners import linear
@@ -15,7 +12,7 @@ from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SKIP, SessionError
 
 from ...components import item_list
-from ...page import annotator
+from ...page import annotator, say
 from ..card_server import CardServer, keys_of
 from ..messages import RowEvent, View
 from . import chosen_question
@@ -39,17 +36,13 @@ NOTHING = {
     WHOLE_LIST: "The list is empty.",
     KNOWN_LABELS: "No label was given here or is known from elsewhere.",
 }
-COMPUTED = "The list is being computed."
-NOTHING_FOUND = "No item has these words."
-TYPE = "Type some words to find items."
 ASKED = "only an item that was not asked can be labeled here: correct its answer in History."
 
 
 def show(server: CardServer) -> None:
     """Show the panel; call it in a fragment."""
-    name = chosen_question(server)
-    means = f"{MEANS} {OF_THE_QUESTION if name else OF_THE_ITEM}"
-    st.html(f'<p style="margin:0;font-size:.92rem">{html.escape(means)}</p>')
+    name = chosen_question(server.session.settings)
+    say(f"{MEANS} {OF_THE_QUESTION if name else OF_THE_ITEM}")
     key = "find" if name is None else f"find-{server.session.settings.place_of(name)}"
     item_list.show(
         server, key, lambda event, by: label(server.session, event, by, name), lambda view: page(server, view, name)
@@ -75,19 +68,18 @@ def page(server: CardServer, view: View, name: str | None = None) -> dict[str, A
     known_labels, words = session.known_labels, view.search.strip()
     if words:
         try:
-            items, empty = server.search.find(words), NOTHING_FOUND
+            items, empty = server.search.find(words), "No item has these words."
         except DataError as error:
             items, empty = [], str(error)
     elif view.show == KNOWN_LABELS:
         items, empty = [*reversed(known_labels)], NOTHING[KNOWN_LABELS]
     elif has_list:
-        listed, nothing = (
-            _listed(server, session, name, view.show, asked),
-            NOTHING[WHOLE_LIST if view.show == WHOLE_LIST else TO_CHECK],
-        )
-        items, empty = listed or [], COMPUTED if listed is None else nothing
+        listed = _listed(server, session, name, view.show, asked)
+        items, empty = listed or [], NOTHING.get(view.show, NOTHING[TO_CHECK])
+        if listed is None:
+            empty = "The list is being computed."
     else:
-        items, empty = [], TYPE
+        items, empty = [], "Type some words to find items."
     matches, counts = item_list.page_of(session, items, view.model_copy(update={"search": ""}), items)
     labels, keys = labels_of(session), keys_of(session.names)
     rows = []
@@ -105,7 +97,6 @@ def page(server: CardServer, view: View, name: str | None = None) -> dict[str, A
                 "side": None if origin else "",
                 "when": known_labels[position]["at"] if origin else None,
                 "by": f"from: {origin}" if origin else None,
-                "note": None,
                 "label": "Label",
                 "actions": [] if closed else choices,
                 "means": closed,

@@ -3,6 +3,7 @@
 import html
 import json
 from collections.abc import Callable
+from datetime import datetime
 from functools import partial
 from typing import Any
 from uuid import uuid4
@@ -14,19 +15,17 @@ from oal_engine.datasets.reading.sources import DataError
 from oal_engine.sessions.insights.curves import percent
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SessionError, Settings, checked_tags
-from oal_engine.store import StoreError
+from oal_engine.store import RESTORABLE, Row, StoreError, now
 from oal_engine.store.fields import LONGEST_NAME
 
+from ...access import lets_in
 from ...home.new_session import EXAMPLES_HELP, LONGEST_GUIDELINES
-from ...metric_table import describe, table
-from ...page import annotator, capitalized, complain, mail, small_note
+from ...metric_table import table
+from ...page import annotator, capitalized, complain, entry, mail, one_row, small_note
+from ...strategies import describe
 from ..card_server import CardServer
 from ..ending import more_labels
-from . import people
 
-NO_GUIDELINES = "The session has no guidelines yet."
-WRITTEN_BY = "Written by {}, who owns the session."
-QUESTIONS_NOTE = "A change counts from the next item on; the answers stay as they are."
 CLOSE, CLOSE_HELP = (
     "Close",
     "It is no longer asked about later items, nor are the questions that need a yes to it. Its answers stay. A closed "
@@ -34,7 +33,12 @@ CLOSE, CLOSE_HELP = (
 )
 BEGINS = "Words like it, separated by commas, or an example text"
 ONLY_AFTER, ALWAYS = "Ask it only after a yes to", "Always ask it"
-TAGS_HELP = "Words that annotators give an item by key or click, such as why it is excluded. It may have several."
+ROLES = {
+    "annotator": "answers and corrects",
+    "reader": "sees the session and its answers",
+    "owner": "also names people, writes the guidelines, adds labels, removes the session",
+}
+ROLES_HELP = "\n".join(f"- {role}: {words}" for role, words in ROLES.items())
 
 
 def show(server: CardServer) -> None:
@@ -48,10 +52,14 @@ def show(server: CardServer) -> None:
             f'line-height:1.5">{html.escape(words)}</div>'
         )
     else:
-        st.text(NO_GUIDELINES)
+        st.text("The session has no guidelines yet.")
     if server.is_owned():
         with st.expander("Write the guidelines"):  # one fixed label: a new one would close the expander
-            _edit(session, settings.guidelines)
+            written = st.text_area(
+                "Guidelines", settings.guidelines, max_chars=LONGEST_GUIDELINES, height=200, key="guidelines"
+            )
+            if st.button("Save", type="primary", key="guidelines-save"):
+                _change(session, {"guidelines": written.strip()})
         if settings.questions and not settings.audited:
             with st.expander("Questions"):
                 _edit_questions(session)
@@ -65,21 +73,15 @@ def show(server: CardServer) -> None:
                 more_labels(session, "add-labels-early")
         if mail():
             with st.expander("People"):
-                people.show(session)
+                _show_people(session)
     elif owner:
-        st.text(WRITTEN_BY.format(owner))
+        st.text(f"Written by {owner}, who owns the session.")
     table(("Settings", ""), _settings(session, settings), "none")
-
-
-def _edit(session: Session, words: str) -> None:
-    written = st.text_area("Guidelines", words, max_chars=LONGEST_GUIDELINES, height=200, key="guidelines")
-    if st.button("Save", type="primary", key="guidelines-save"):
-        _change(session, {"guidelines": written.strip()})
 
 
 def _edit_questions(session: Session) -> None:
     """Show buttons that close a question, and a form that adds one."""
-    small_note(QUESTIONS_NOTE)
+    small_note("A change counts from the next item on; the answers stay as they are.")
     asked = [each for each in session.settings.questions or () if session.is_asked(each["name"])]
     for name in (question["name"] for question in asked):
         words, button = st.columns([4, 1], vertical_alignment="center")
@@ -108,7 +110,7 @@ def _changed(change: Callable[[], None]) -> None:
 
 
 def _edit_tags(session: Session, tags: list[str]) -> None:
-    small_note(TAGS_HELP)
+    small_note("Words that annotators give an item by key or click, such as why it is excluded. It may have several.")
     written = st.text_area("Tags, one a line", "\n".join(tags), max_chars=2000, height=150, key="tags")
     try:
         chosen = checked_tags(written.splitlines())
@@ -154,3 +156,52 @@ def _settings(session: Session, settings: Settings) -> list[tuple[str, str]]:
         ("Owner", settings.owner or "nobody"),
         ("Engine", settings.engine),
     ]
+
+
+def _show_people(session: Session) -> None:
+    """Show the people of a session to its owner; call it in a fragment."""
+    st.text("Send this address to the people named below: it opens the session.")
+    page, _, _ = (st.context.url or "").partition("?")
+    st.code(f"{page}?session={session.id}", language=None, wrap_lines=True)
+    roles = session.store.roles(session.id)
+    current = [row for row in roles if row["ended_at"] is None]
+    if not roles:
+        small_note("Everybody who may enter is an annotator here, until you name the first person.")
+    for row in current:
+        outside = [] if lets_in(row["mail"]) else ["not on the list of people who may enter this app"]
+        _person(session, row, None, "Remove", f"{row['role']}: {ROLES[row['role']]}", *outside)
+    _add_person(session)
+    named = {row["mail"] for row in current}
+    last = {row["mail"]: row for row in roles if row["mail"] not in named and row["ended_at"] > now(RESTORABLE)}
+    for row in last.values():
+        when = datetime.fromisoformat(row["ended_at"])
+        until = f"{row['role']} until {when:%d %b %Y}, removed by {row['ended_by']}"
+        _person(session, row, row["role"], "Restore", until)
+    if problem := st.session_state.get("people-problem"):  # stored, because the panel is redrawn every few seconds
+        complain(problem)
+
+
+def _person(session: Session, row: Row, role: str | None, action: str, *details: str) -> None:
+    """Show a person with a button that gives them a role (None: takes it away)."""
+    with one_row(f"person-{row['id']}"):
+        st.html(entry(row["mail"], *details))
+        if st.button(action, key=f"person-{action}-{row['id']}"):
+            _put_role(session, row["mail"], role)
+
+
+def _add_person(session: Session) -> None:
+    with st.form("person", clear_on_submit=True, border=False):
+        left, right = st.columns(2)
+        address = left.text_input("E-mail address", max_chars=320, key="person-mail")
+        role = right.selectbox("Role", ROLES, help=ROLES_HELP, key="person-role")
+        if st.form_submit_button("Add") and address.strip():
+            _put_role(session, address, role)
+
+
+def _put_role(session: Session, address: str, role: str | None) -> None:
+    try:
+        session.store.put_role(session.id, address, role, mail())
+        st.session_state.pop("people-problem", None)
+    except StoreError as error:
+        st.session_state["people-problem"] = str(error)
+    st.rerun()

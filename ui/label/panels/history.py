@@ -31,7 +31,7 @@ KINDS = {"wrong": "Predicted otherwise", "corrected": "Corrected", "noted": "Wit
 
 def show(server: CardServer) -> None:
     """Show the history; call it in a fragment."""
-    name = chosen_question(server)
+    name = chosen_question(server.session.settings)
     store = partial(change, server.session, name=name)
     item_list.show(server, list_of("history", name), store, lambda view: page(server, view, name), RowEvent | RowTag)
 
@@ -54,11 +54,9 @@ def change(session: Session, event: RowEvent | RowTag, by: str, name: str | None
 
 def entries_of(server: CardServer, run: Session | OneQuestion) -> list[Entry]:
     """Return the history of a session, or of one of its questions."""
-    return (
-        server.log
-        if isinstance(run, Session)
-        else [entry.of_part(run.part) for entry in server.log if entry.asks(run.part)]
-    )
+    if isinstance(run, Session):
+        return server.log
+    return [entry.of_part(run.part) for entry in server.log if entry.asks(run.part)]
 
 
 def page(server: CardServer, view: View, name: str | None = None) -> dict[str, Any]:
@@ -66,38 +64,23 @@ def page(server: CardServer, view: View, name: str | None = None) -> dict[str, A
     session, unseen = part_of(server.session, name), server.session.unseen(annotator())
     log = entries_of(server, session)
     answered = [entry for entry in reversed(log) if entry.label is not None and entry.id not in unseen]
-    tags = tag_names(server)
+    own = server.settings().tags or []
+    tags = list(dict.fromkeys([*own, *(tag for entry in server.log for tag in entry.tags)]))
     entries = [entry for entry in answered if _fits(entry, view.show)]
     notes = {entry.item: " ".join((entry.note, *entry.tags)) for entry in entries}
     matches, counts = page_of(session, entries, view, notes.__getitem__)
     rows = [row(session, entries[k], item, tags) for k, item in matches]
-    return {"rows": rows, "empty": NO_MATCH if answered else EMPTY, "shows": _shows(session, tags)} | counts
-
-
-def tag_names(server: CardServer) -> list[str]:
-    """Return the tags of a session, then other tags that its items have."""
-    own = server.settings().tags or []
-    return list(dict.fromkeys([*own, *(tag for entry in server.log for tag in entry.tags)]))
+    classes = [(str(label), each) for label, each in [*session.names.items(), (SKIP, "Skipped")]]
+    tagged = [(f"{TAGGED}{tag}", f"Tag: {tag}") for tag in tags]
+    shows = [("all", "All answers"), *classes, *KINDS.items(), *tagged]
+    return {"rows": rows, "empty": NO_MATCH if answered else EMPTY, "shows": shows} | counts
 
 
 def _fits(entry: Entry, show: str) -> bool:
     if show.startswith(TAGGED):
         return show.removeprefix(TAGGED) in entry.tags
-    if show == "corrected":
-        return entry.corrected
-    if show == "noted":
-        return bool(entry.note)
-    if show == "wrong":
-        return entry.mistake
-    if show == "audit":
-        return bool(entry.audit)
-    return show in ("all", str(entry.label))
-
-
-def _shows(session: Run, tags: list[str]) -> list[tuple[str, str]]:
-    classes = [(str(label), name) for label, name in [*session.names.items(), (SKIP, "Skipped")]]
-    tagged = [(f"{TAGGED}{tag}", f"Tag: {tag}") for tag in tags]
-    return [("all", "All answers"), *classes, *KINDS.items(), *tagged]
+    kinds = {"corrected": entry.corrected, "noted": entry.note, "wrong": entry.mistake, "audit": entry.audit}
+    return bool(kinds.get(show, show in ("all", str(entry.label))))
 
 
 def page_of(

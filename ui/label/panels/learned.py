@@ -16,18 +16,12 @@ from oal_engine.sessions.log import Entry
 from oal_engine.sessions.one_question import OneQuestion, part_of
 from oal_engine.sessions.session import Session
 
-from ...page import counted, note
+from ...page import counted, note, say
 from ..card_server import CardServer
 from . import chosen_question
 
-WAITING = "The model waits for its first answer."
-NOTHING = "Nothing is learned yet."
-UPDATED = "Learned from {}, the last one {} ago."
 PREDICTED = " {} of the answers were as predicted."
 ANSWERS_AND_PUSHED = " {} of the answers were {}; the model pushed {} of the stream."
-RESEARCHERS = "For researchers"
-WEIGHTS = "Weight of each learner"
-STRONGEST = "Speaks for {}"
 
 LAST_ANSWERS = (10, 50)  # numbers of last answers over which moved terms can be shown
 MAX_TERMS, CANDIDATES = 12, 40  # terms in a list, and candidates before word beginnings are merged into words
@@ -45,14 +39,14 @@ STYLE = """<style>
 
 def show(server: CardServer) -> None:
     """Show the panel; call it in a fragment."""
-    name = chosen_question(server)
+    name = chosen_question(server.session.settings)
     session = part_of(server.session, name)
     proof = _proof(session, server.log)
     if session.settings.prior:
         proof += f" {prior.described(session.settings.prior)}"
-    st.html(f'<p style="margin:0 0 .4rem;font-size:.92rem">{html.escape(proof)}</p>')
+    say(proof, margin="0 0 .4rem")
     if not session.labels:
-        note(NOTHING)
+        note("Nothing is learned yet.")
         return
     back = st.segmented_control(
         "Terms that moved most in the last", LAST_ANSWERS, format_func="{} answers".format, default=LAST_ANSWERS[0],
@@ -67,11 +61,11 @@ def show(server: CardServer) -> None:
     else:
         for column, (label, word) in zip(st.columns(2), names.items()):
             with column:
-                _heading(STRONGEST.format(word))
+                _heading(f"Speaks for {word}")
                 _terms([(term, label * value, _figure(label * value)) for term, (value,) in strongest[label]])
     if weights := learners.member_weights(session.learner):
-        with st.expander(RESEARCHERS):
-            _heading(WEIGHTS)
+        with st.expander("For researchers"):
+            _heading("Weight of each learner")
             _terms([(name, share, percent(share)) for name, share in weights.items()], longest=1)
 
 
@@ -110,9 +104,9 @@ def _proof(session: Session | OneQuestion, log: list[Entry]) -> str:
     place = session.place
     labels = place.progress.labels
     if not labels:
-        return WAITING
+        return "The model waits for its first answer."
     last = next(entry.answered_at for entry in reversed(log) if entry.label and entry.answered_at)
-    updates = UPDATED.format(counted(labels, "answer"), _age(last))
+    updates = f"Learned from {counted(labels, 'answer')}, the last one {_age(last)} ago."
     if session.multiclass:
         right = sum(not entry.mistake for entry in log if entry.label)
         return updates + PREDICTED.format(percent(right / labels))

@@ -1,7 +1,5 @@
 """Progress at a glance: how long the budget lasts, whether to stop, curves and metrics."""
 
-import html
-
 import streamlit as st
 
 from oal_engine.output.plots import NAMES
@@ -11,13 +9,12 @@ from oal_engine.sessions.session import Session
 
 from ... import charts
 from ...metric_table import table
-from ...page import counted, note
+from ...page import counted, note, say
 from ..card_server import CardServer
-from . import chosen_question, spending, stopping
+from . import advice, chosen_question
 
 FEWEST = 10  # answers: fewer say little
 LATER = "Curves and figures appear here after {} answers: {} to go."
-PUT_AWAY = "Put away"
 CLOSED = (
     "Estimates end at item {:,}, where the last label was spent. They understate the final model, which was still "
     "learning until then."
@@ -35,14 +32,14 @@ def show(server: CardServer) -> None:
         (heads, *metrics), more = server.recent("audit", lambda: outcome.audit(session))
         table(heads, metrics)
         table(("In all", ""), more, "none")
-    name = chosen_question(server)
+    name = chosen_question(server.session.settings)
     sentences, drawn, lines, problem, changed = server.recent(
         f"progress {name}", lambda: _view(session, part_of(session, name))
     )
     if changed and not st.session_state.get(away := f"changed-{session.id}-{len(changed)}"):
         note(" ".join(changed))
-        st.button(PUT_AWAY, key="put-away", on_click=st.session_state.__setitem__, args=(away, True))
-    st.html("".join(f'<p style="margin:0 0 .2rem;font-size:.92rem">{html.escape(words)}</p>' for words in sentences))
+        st.button("Put away", key="put-away", on_click=st.session_state.__setitem__, args=(away, True))
+    say(*sentences, margin="0 0 .2rem")
     if problem and not session.settings.audited:  # in an audit the table says it
         note(problem)
     for chart in drawn:
@@ -56,9 +53,9 @@ def _view(
 ) -> tuple[list[str], list[curves.Chart], list[tuple], str | None, list[str]]:
     """Return the sentences, the charts, the lines of the table, the reason if there are no estimates, and sentences on
     changes of the stream. run: the session, or one of its questions."""
-    place, log, (metric, title) = session.place, session.log, stopping.METRICS[session.multiclass]
+    place, log, (metric, title) = session.place, session.log, advice.METRICS[session.multiclass]
     drawn, lines, problem, closed, late = curves.of_session(run), [], None, None, None
-    values: stopping.Curve | None = None
+    values: advice.Curve | None = None
     if run.labelled:
         until = "At the end" if place.progress.end else "So far"
         lines = [(until, *NAMES.values()), *curves.metric_lines(run, run.place.counts)]
@@ -74,7 +71,7 @@ def _view(
             known_rounds, ends = estimates.line(points, "push", metric)
             values = known_rounds, ends[0]
     theta = 0.0 if session.multiclass else session.settings.theta
-    sentences = spending.sentences(session.settings, session.state.plan, place.progress, log)
+    sentences = advice.spending(session.settings, session.state.plan, place.progress, log)
     if late:
         sentences.append(late)
     if isinstance(run, OneQuestion) and run.span_in_words:
@@ -82,7 +79,7 @@ def _view(
     elif closed is not None:
         sentences.append(CLOSED.format(closed + 1))
     if not place.progress.end:
-        sentences.append(stopping.sentence(log if run is session else run.log, theta, title, values))
+        sentences.append(advice.stopping(log if run is session else run.log, theta, title, values))
     sentences += [*outcome.differing(run), *certainty.sentences(run)]
     if together := certainty.in_words(certainty.all_at_once(session)):
         sentences.append(together)

@@ -2,7 +2,6 @@
 their predicted classes. Wrong predictions can be marked. If several questions are asked about each item, the panel
 shows the items pushed for one of the questions, and they can be labeled instead."""
 
-import html
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SessionError
 
 from ...components import item_list
+from ...page import say
 from ..card_server import CardServer, keys_of
 from ..messages import View
 from . import chosen_question, find
@@ -25,16 +25,15 @@ COST = (
 STORED = "Marks are only recorded; model and estimates stay as they are."
 LABELS = "A label costs nothing here: this question's model learns it, and its estimates leave the item out."
 LEARNED = "Marked wrong and already used for training; it cannot be removed."
-BAD_ROUND = "a mark must be on one of the {:,} rounds. Got {:,}."
 
 
 def show(server: CardServer) -> None:
     """Show the panel; call it in a fragment."""
-    session, name = server.session, chosen_question(server)
+    session, name = server.session, chosen_question(server.session.settings)
     if not session.multiclass:
-        _say(MEANINGS["pushed"])
+        say(MEANINGS["pushed"])
     if name:
-        _say(LABELS)
+        say(LABELS)
         item_list.show(
             server,
             f"pushed-{session.settings.place_of(name)}",
@@ -54,7 +53,7 @@ def show(server: CardServer) -> None:
 def _item(session: Session, row: int) -> int:
     """Return the item of a round (`row`). Raise SessionError if there is no such round."""
     if row >= session.rounds:
-        raise SessionError(BAD_ROUND.format(session.rounds, row + 1))
+        raise SessionError(f"a mark must be on one of the {session.rounds:,} rounds. Got {row + 1:,}.")
     return int(session.order[row])
 
 
@@ -67,12 +66,8 @@ def _switch(server: CardServer) -> bool:
         chosen = current
     elif chosen != current:
         session.store.update_session(session.id, {"feedback_trains": int(chosen)})
-    _say(_cost(session, chosen))
+    say(_cost(session, chosen))
     return chosen
-
-
-def _say(words: str) -> None:
-    st.html(f'<p style="margin:0;font-size:.92rem">{html.escape(words)}</p>')
 
 
 def _cost(session: Session, trains: bool) -> str:
@@ -120,7 +115,6 @@ def page(server: CardServer, view: View, trains: bool = False, name: str | None 
                 "chips": [*chips, ("wrong", "wrong")] if marked else chips,
                 "side": f"{'gap' if session.multiclass else 'score'} {margins[t]:+.2f}",
                 "by": f"item {t + 1:,} of the stream",
-                "note": None,
                 "label": f"Model says {word}:",
                 "actions": actions,
                 "means": LEARNED if learned else "" if name else _cost(server.session, trains),

@@ -1,9 +1,5 @@
 """The people who label in a session: the work of each, and how far they agree."""
 
-import html
-
-import streamlit as st
-
 from oal_engine.sessions.insights import agreement
 from oal_engine.sessions.insights.agreement import Agreement, AnswerPair, Person
 from oal_engine.sessions.insights.estimates import Estimate
@@ -11,12 +7,11 @@ from oal_engine.sessions.one_question import part_of
 from oal_engine.sessions.session import Session
 
 from ...metric_table import table
-from ...page import counted, note
+from ...page import counted, note, say
 from ..card_server import CardServer
 from . import chosen_question
 
 HEADS = ("Name", "Labels", "Further answers")
-HERE = "{}\N{NO-BREAK SPACE}(here)"
 PACE = ("Last hour", "Minutes", "Seconds each")
 CONSISTENT = ("Name", "Asked again", "Same answer")
 AGREEMENT = ("Same answer", "In the whole stream", "Kappa")
@@ -29,8 +24,6 @@ REPEATED = (
 )
 READINGS = " Two answers are the same if they agree on every question that got a yes or a no both times."
 OVERLAP = "{:.0f} % of the {} go to {} people."
-TWO = "two"
-DIFFER = " They differ on {}, listed under Check."
 TO_DECIDE = "Check lists the items to decide."
 
 
@@ -40,7 +33,7 @@ def show(server: CardServer) -> None:
     people, owned = agreement.people(session), server.is_owned()
     lines = [
         (
-            HERE.format(_name(each.name)) if each.here else _name(each.name),
+            f"{_name(each.name)}\N{NO-BREAK SPACE}(here)" if each.here else _name(each.name),
             f"{each.labels:,}",
             f"{each.seconds:,}",
             *_pace(each) * owned,
@@ -51,23 +44,26 @@ def show(server: CardServer) -> None:
     if len(people) < 2:
         note(ALONE)
     if share := session.settings.repeat:
-        _say(REPEATED.format(100 * share, _asked(session), agreement.LEAST_AGAIN) + READINGS * bool(session.several))
+        say(
+            REPEATED.format(100 * share, _asked(session), agreement.LEAST_AGAIN) + READINGS * bool(session.several),
+            margin=".4rem 0",
+        )
         table(CONSISTENT, [(_name(each.name), f"{each.again:,}", _share(each.same)) for each in people], "none")
         if session.several:
             _show_questions(server, "again")
     if share := session.settings.overlap:
         n_people = session.settings.people
-        overlap = OVERLAP.format(100 * share, _asked(session), TWO if n_people == 2 else n_people)
+        overlap = OVERLAP.format(100 * share, _asked(session), "two" if n_people == 2 else n_people)
         if session.several:
             pairs = server.cached("pairs", lambda: agreement.answer_pairs(session))
-            _say(f"{overlap} {agreement.readings(len(agreement.one_each(pairs)))}")
+            say(f"{overlap} {agreement.readings(len(agreement.one_each(pairs)))}", margin=".4rem 0")
             _show_questions(server, "second")
             if len({frozenset((pair.one, pair.other)) for pair in pairs}) > 1:
-                part = part_of(session, chosen_question(server))
+                part = part_of(session, chosen_question(server.session.settings))
                 table(PAIRS, _by_people(agreement.answer_pairs(part)), "none")
         else:
             words, lines = server.cached("agreement", lambda: _agreement(session))
-            _say(f"{overlap} {words}")
+            say(f"{overlap} {words}", margin=".4rem 0")
             if len(lines) > 1:
                 table(PAIRS, lines, "none")
 
@@ -81,7 +77,7 @@ def _show_questions(server: CardServer, kind: str) -> None:
     `agreement.answer_pairs`."""
     words, lines = server.cached(f"agreement {kind}", lambda: _of_questions(server.session, kind))
     table(QUESTIONS, lines, "none")
-    _say(words)
+    say(words, margin=".4rem 0")
 
 
 def _of_questions(session: Session, kind: str) -> tuple[str, list[tuple]]:
@@ -102,7 +98,7 @@ def _agreement(session: Session) -> tuple[str, list[tuple]]:
     """Return sentences on the agreement of all people, and a row of a table for each pair of people."""
     pairs = agreement.answer_pairs(session)
     differ = len(agreement.differing(pairs))
-    open_items = DIFFER.format(counted(differ, "item")) if differ else ""
+    open_items = f" They differ on {counted(differ, 'item')}, listed under Check." if differ else ""
     return f"{agreement.in_words(agreement.of_pairs(agreement.one_each(pairs)))}{open_items}", _by_people(pairs)
 
 
@@ -114,11 +110,6 @@ def _by_people(pairs: list[AnswerPair]) -> list[tuple]:
 def _cells(own: Agreement) -> tuple[str, str, str]:
     """Return cells of a table: how many answers were equal, the estimated share in the whole stream, and kappa."""
     return f"{own.equal:,} of {own.pairs:,}", _share(own.same), str(own.kappa or "not enough")
-
-
-def _say(words: str) -> None:
-    """Show a paragraph, literally."""
-    st.html(f'<p style="margin:.4rem 0;font-size:.92rem">{html.escape(words)}</p>')
 
 
 def _share(share: Estimate | None) -> str:
