@@ -13,7 +13,6 @@ import numpy as np
 
 from . import conversations, readers, second_look
 from .codings import COMMA, POINT, Coder, ManyWordsError, expanded_row
-from .columns import Columns
 from .encodings import encoded_twice
 from .guesses import Words, guess_columns, numeric_columns
 from .items import (
@@ -28,9 +27,9 @@ from .items import (
     refuse_unreadable,
     with_details,
 )
-from .parsed import BROKEN, Cells, Line, ParsedFile, cell_text, first_rows, is_whole
+from .json_files import flat_record, record, with_reply
+from .parsed import BROKEN, Cells, Columns, Line, ParsedFile, cell_text, first_rows, is_whole
 from .readers import BINARY, check_reader, exported, live_source, reader_for
-from .records import flat_record, record, with_reply
 from .references import with_noted_decisions
 from .sources import SAMPLE_ROWS, DataError, FileOrPath, Opening, Progress, Source, open_source
 

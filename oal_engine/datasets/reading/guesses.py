@@ -27,12 +27,10 @@ from ...output.tables import (
     numbers_of,
 )
 from .codings import MAX_WORDS, NO_NUMBER, NUMBER_SHARE, Coding, are_dates, coding_of, formatted_number
-from .columns import Columns
 from .labels import HASH, PAIRS, gaps_among, label_parts, parts, plain
-from .names import kind_of_name
-from .parsed import counted, is_number, text_of
+from .parsed import Columns, counted, is_number, text_of
 from .sources import SAMPLE_ROWS
-from .tables import are_consecutive
+from .tables import are_consecutive, kind_of_name
 
 TEXT_NAMES = r"text|full_text|tokens|words|tweet|message|content|sentence|body|document|comment|review|post"
 TITLES = {"title", "ti", "document title", "article title", "item title", "primary title", "subject"}
@@ -101,7 +99,7 @@ def several_labels(cells: Sequence[str]) -> str | None:
     """Return the most frequent cell that seems to hold several labels, such as a|b. Return None unless most
     of the pieces between separators recur, as labels would."""
     for separator in (r"\|", ";", ",", HASH):
-        cut = {cell: parts(cell, separator) for cell in set(cells)}
+        cut = {cell: parts(cell, separator) for cell in dict.fromkeys(cells)}
         several = [cell for cell, words in cut.items() if len(words) > 1]
         if not several or max(map(len, several)) > LABEL_CHARACTERS:
             continue

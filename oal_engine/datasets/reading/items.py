@@ -17,7 +17,6 @@ from ...output.tables import numbers_of
 from ..block_files import Strings, strings, take
 from . import details
 from .codings import MAX_WORDS, Coder, expanded, feature_names
-from .columns import Columns
 from .guesses import Words, are_lists, coded_columns, numbers_in
 from .labels import classes_of, later_meanings, meanings
 from .parsed import (
@@ -25,6 +24,7 @@ from .parsed import (
     NON_FINITE,
     UNCLOSED,
     Cells,
+    Columns,
     ParsedFile,
     Skipped,
     cell_text,

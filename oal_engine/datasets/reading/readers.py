@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from ...output.tables import FEATURES, numbers_of
-from . import archives, delimited, foreign, json_files, references, refusals, workbooks
+from . import archives, delimited, foreign, json_files, references, refusals
 from .delimited import looks_delimited
 from .foreign import vectors_of
 from .parsed import BROKEN, Cells, Doubt, Line, ParsedFile, cell_text, first_rows
@@ -312,7 +312,7 @@ READERS: dict[str, Reader] = {
         foreign.arrow,
     ),
     "npy": Reader((".npy",), lambda head, lines: head.startswith(b"\x93NUMPY"), foreign.npy),
-    "xlsx": Reader((".xlsx", ".xlsm"), lambda head, lines: refusals.is_office(head) and b"xl/" in head, workbooks.xlsx),
+    "xlsx": Reader((".xlsx", ".xlsm"), lambda head, lines: refusals.is_office(head) and b"xl/" in head, foreign.xlsx),
     "npz": Reader(
         (".npz",),
         lambda head, lines: re.match(rb"PK\x03\x04.{26}[^/]{1,99}\.npy", head, re.DOTALL) is not None,
@@ -324,7 +324,7 @@ READERS: dict[str, Reader] = {
         foreign.foreign(partial(archives.archive, formats=MEMBERS)),
     ),
     "jsonl": Reader((".jsonl", ".ndjson"), lambda head, lines: json_files.looks_jsonl(lines), json_files.jsonl),
-    "json": Reader((".json",), lambda head, lines: json_files.looks_json(lines), json_files.json),
+    "json": Reader((".json",), lambda head, lines: json_files.looks_json(lines), json_files.json_file),
     "arff": Reader(
         (".arff",), lambda head, lines: any(re.match(r"(?i)@relation\s", each) for each in lines), foreign.arff
     ),
