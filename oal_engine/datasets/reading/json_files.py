@@ -102,13 +102,11 @@ def _have_replies(objects: Sequence[Mapping[str, Any]]) -> bool:
     asked = [with_reply(values) for values in objects if {"messages", "completion"} & {*values}]
     replies = [each["label"] for each in asked if not {"messages", "completion"} & {*each}]
     few = len({*replies}) <= max(2, len(replies) / 2)
-    return 0 < len(replies) == len(asked) and few and not any(map(_is_sentence, replies))
-
-
-def _is_sentence(reply: str) -> bool:
-    """Tell whether a reply is longer than a label."""
-    ends = reply.rstrip().endswith((".", "!", "?"))
-    return ends or "\n" in reply or len(reply.split(maxsplit=LABEL_WORDS)) > LABEL_WORDS
+    are_short = not any(
+        reply.rstrip().endswith((".", "!", "?")) or "\n" in reply or len(reply.split()) > LABEL_WORDS
+        for reply in replies
+    )
+    return 0 < len(replies) == len(asked) and few and are_short
 
 
 @foreign.foreign
@@ -126,7 +124,11 @@ def json_file(source: Source) -> ParsedFile:
     value, end = JSONDecoder().raw_decode(text, start)
     if not text[end:].strip():
         return _walk(source, value)
-    return _walk(source, [value, *_values(text, end)])
+    values = [value]
+    while (end := _next(text, end, ",")) < len(text):
+        value, end = JSONDecoder().raw_decode(text, end)
+        values.append(value)
+    return _walk(source, values)
 
 
 def _loaded(line: str) -> Any:
@@ -136,13 +138,6 @@ def _loaded(line: str) -> Any:
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, list | dict) else None
-
-
-def _values(text: str, at: int) -> Iterator[Any]:
-    """Yield the JSON values that follow one another in a text."""
-    while (at := _next(text, at, ",")) < len(text):
-        value, at = JSONDecoder().raw_decode(text, at)
-        yield value
 
 
 def _next(text: str, at: int, skipped: str = "") -> int:
@@ -279,10 +274,11 @@ def _walk(source: Source, value: Any) -> ParsedFile:
 def _wrapped(value: dict[str, Any]) -> Any:
     """Return the items that an object wraps: a list, an object that holds one, or objects under their keys.
     Return None if it is an object of columns."""
-    items = next((value[name] for name in ITEMS if isinstance(value.get(name), list)), None)
-    if items is None:
-        items = _only_objects(value)
     inner = [*value.values()]
+    items = next((value[name] for name in ITEMS if isinstance(value.get(name), list)), None)
+    if items is None:  # the longest list of objects, such as the messages of a chat
+        lists = sorted((each for each in inner if _kind(each) is dict), key=len, reverse=True)
+        items = lists[0] if lists and len(lists[0]) > max(map(len, lists[1:]), default=-1) else None
     if items is not None and (not all(isinstance(each, list) for each in inner) or _kind(items) is dict):
         return items
     objects = [each for each in inner if isinstance(each, dict)]
@@ -300,12 +296,6 @@ def _holds_items(value: Mapping[str, Any]) -> bool:
     return any(_holds_items(each) if isinstance(each, dict) else _kind(each) in (dict, list) for each in value.values())
 
 
-def _only_objects(value: Mapping[str, Any]) -> list[Any] | None:
-    """Return the longest list of objects in an object, such as the messages of a chat. Return None if two are so."""
-    lists = sorted((each for each in value.values() if _kind(each) is dict), key=len, reverse=True)
-    return None if not lists or (len(lists) > 1 and len(lists[0]) == len(lists[1])) else lists[0]
-
-
 def _of_parts(source: Source, parts: dict[str, Any]) -> ParsedFile | None:
     """Turn an object whose values all are lists of objects, of rows or of texts into one table, in which the keys are a
     column. Return None for another object, and for one of columns."""
@@ -315,30 +305,20 @@ def _of_parts(source: Source, parts: dict[str, Any]) -> ParsedFile | None:
     are_rows = kinds == {dict} or (kinds == {list} and all(" " in cell_text(part[0]) for part in parts.values()))
     if len(parts) == 1 and are_rows:
         return _walk(source, *parts.values())
-    names = [key for key, part in parts.items() for _ in part]
-    column = LABEL if _are_classes(parts) else SOURCE
+    names, rows = [key for key, part in parts.items() for _ in part], chain.from_iterable(parts.values())
+    are_classes = 1 < len(parts) <= MAX_WORDS and not any(PARTS.match(key.casefold()) for key in parts)
+    column = LABEL if are_classes else SOURCE
     if kinds == {dict}:
         keys = [{*part[0]} for part in parts.values()]
         if not set.intersection(*keys):
             return None  # lists of different things
         if any(each != keys[0] for each in keys) or any(map(_is_label, keys[0])):
             column = SOURCE
-        return _walk(source, [each | {column: name} for each, name in zip(_joined(parts), names)])
+        return _walk(source, [each | {column: name} for each, name in zip(rows, names)])
     if kinds == {list} and are_rows:
-        cells = ((number, [*map(cell_text, each)]) for number, each in enumerate(_joined(parts), 1))
-        table = to_table(source, cells, {})
-        rows = ((line, cells if isinstance(cells, str) else [*cells, names[line - 1]]) for line, cells in table.rows)
-        return table._replace(columns=[*table.columns, column], rows=rows)
+        cells = ((number, [*map(cell_text, each)]) for number, each in enumerate(rows, 1))
+        return to_table(source, cells, {}).with_cells([column], lambda line, _: [names[line - 1]])
     return _of_lists(source, parts, names, column) if kinds == {str} and len(parts) > 1 else None
-
-
-def _joined(parts: Mapping[str, list[Any]]) -> Iterator[Any]:
-    return chain.from_iterable(parts.values())
-
-
-def _are_classes(parts: Mapping[str, Any]) -> bool:
-    """Tell whether the keys of lists could be classes, unlike train and test."""
-    return 1 < len(parts) <= MAX_WORDS and not any(PARTS.match(key.casefold()) for key in parts)
 
 
 def _of_lists(source: Source, lists: dict[str, list[str]], names: list[str], column: str) -> ParsedFile | None:
@@ -357,7 +337,9 @@ def _of_lists(source: Source, lists: dict[str, list[str]], names: list[str], col
     detected = {"header": "yes" if is_header else "no"}
     if is_header and len(lengths) == 1:
         return ParsedFile([*lists], enumerate(map(list, zip(*lists.values())), 1), detected=detected, doubts=doubts)
-    return ParsedFile(["text", column], enumerate(map(list, zip(_joined(lists), names)), 1), detected=detected)
+    return ParsedFile(
+        ["text", column], enumerate(map(list, zip(chain.from_iterable(lists.values()), names)), 1), detected=detected
+    )
 
 
 def _names_a_column(key: str, texts: Sequence[str]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from math import isnan
@@ -63,6 +63,13 @@ class ParsedFile(NamedTuple):
     detected: Mapping[str, str] = MappingProxyType({})
     doubts: tuple[Doubt, ...] = ()
     repeated: Mapping[str, str] = MappingProxyType({})
+
+    def with_cells(self, names: Sequence[str], cells_of: Callable[[int, Cells], Cells]) -> ParsedFile:
+        """Add columns. cells_of: function from the line number and the cells of a readable row to its further cells."""
+        rows = (
+            (line, cells if isinstance(cells, str) else [*cells, *cells_of(line, cells)]) for line, cells in self.rows
+        )
+        return self._replace(columns=[*self.columns, *names], rows=rows)
 
     def numbered(self, first: int, name: str) -> ParsedFile:
         """Renumber the columns of sparse vectors from `first`, 0 or 1. Raise DataError if `first` is 1 but there is a
