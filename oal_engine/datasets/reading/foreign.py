@@ -12,7 +12,6 @@ from typing import IO, Any, cast
 from zipfile import ZipFile
 
 import numpy as np
-from scipy import sparse
 
 from ...output.tables import MAX_SHEET_ROWS, unescaped
 from .parsed import BROKEN, BUFFER_CHARACTERS, NON_FINITE, Cells, Doubt, Line, ParsedFile, cell_text, name_list
@@ -92,6 +91,8 @@ def npz(source: Source) -> ParsedFile:
             column: arrays[key] for column, names in keys.items() for key in names if key in arrays
         }
         if {"format", "shape", "data"} <= set(arrays):
+            from scipy import sparse
+
             _check_shape(source, arrays["shape"].tolist())
             columns["X"] = sparse.load_npz(binary)
         if "X" not in columns:
@@ -131,6 +132,8 @@ def vectors_of(
         raise ValueError(f"its array must be a table of numbers, not {matrix.dtype} of shape {matrix.shape}")
     _check_shape(source, matrix.shape)
     if hasattr(matrix, "tocsr"):
+        from scipy import sparse
+
         if matrix.format in ("csr", "csc", "bsr"):
             matrix.check_format()  # compiled loops do not check indices
         matrix = sparse.csr_array(matrix, dtype=np.float64)

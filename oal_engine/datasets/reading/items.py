@@ -8,10 +8,9 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite, isinf, isnan, nan
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
 from ...output.tables import numbers_of
 from ..block_files import Strings, strings, take
@@ -36,6 +35,9 @@ from .parsed import (
     text_of,
 )
 from .sources import LIMITS, DataError, Limits, Source, allow_more
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 EMPTY, DUPLICATE, NON_NUMERIC, SURROGATE = "empty text", "duplicate id", "non-numeric row", "half a character"
 OVERLONG, OTHER_LENGTH = "overlong line", "other-length vector"

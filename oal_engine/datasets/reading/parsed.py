@@ -9,13 +9,15 @@ from dataclasses import dataclass, field
 from itertools import islice
 from math import isnan
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
-from scipy import sparse
 
 from .conversations import conversation
 from .sources import DataError
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 T = TypeVar("T", bound=tuple[Any, ...])
 BROKEN, NON_FINITE, UNCLOSED = "broken line", "non-finite row", "unclosed-quote line"  # why a reader skips a row
@@ -74,15 +76,14 @@ class ParsedFile(NamedTuple):
     def numbered(self, first: int, name: str) -> ParsedFile:
         """Renumber the columns of sparse vectors from `first`, 0 or 1. Raise DataError if `first` is 1 but there is a
         column 0."""
-        if first == self.first or not sparse.issparse(self.vectors):
+        if first == self.first or not hasattr(self.vectors, "indptr"):
             return self
         matrix: Any = self.vectors
         if first:
             raise DataError(f"{name} has the column 0: its columns must be numbered from 1, as before.")
         shape = matrix.shape[0], matrix.shape[1] + 1
-        return self._replace(
-            vectors=sparse.csr_array((matrix.data, matrix.indices + 1, matrix.indptr), shape=shape), first=0
-        )
+        vectors = type(matrix)((matrix.data, matrix.indices + 1, matrix.indptr), shape=shape)
+        return self._replace(vectors=vectors, first=0)
 
 
 def first_rows(rows: Iterator[T], limit: int) -> list[T]:

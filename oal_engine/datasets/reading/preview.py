@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
 from .codings import Codings
 from .delimited import DELIMITERS
@@ -147,8 +146,9 @@ def _peek(path: FileOrPath, rows: int, lines: int | None, named: Mapping[str, An
         if parsed.vectors is not None:
             preview = preview or [{} for _ in range(min(rows, parsed.vectors.shape[0]))]
             for at, row in enumerate(preview):
-                values = sparse.coo_array(parsed.vectors[[at]])
-                pairs = zip(values.col[:12] + parsed.first, values.data)
+                numbers = _dense(parsed.vectors, at)
+                filled = np.flatnonzero(numbers)[:12]
+                pairs = zip(filled + parsed.first, numbers[filled])
                 row["features"] = " ".join(f"{number}:{value:g}" for number, value in pairs)
         lists = tuple(column for column, cells in words.items() if are_lists(cells))
         several = {column: cell for column, cells in words.items() if (cell := several_labels(cells))}
@@ -305,14 +305,19 @@ def shown_items(items: Items, classes: Sequence[str], count: int = 3) -> list[Fi
     return [_first_item(items, place, classes) for place in sorted(places)]
 
 
+def _dense(vectors: Any, place: int) -> np.ndarray:
+    """Return a row of sparse or dense vectors."""
+    row = vectors[[place]]
+    return np.ravel(row.toarray() if hasattr(row, "toarray") else row)
+
+
 def _first_item(items: Items, place: int, classes: Sequence[str]) -> FirstItem:
     y, names = int(items.y[place]), items.columns.details or ()
     meanings = ("", *classes) if classes else ("", "positive", "negative")  # y = -1 takes the last one
     cells = json.loads((items.details and items.details[place]) or "[]")
     fields = {name: cell_text(cell) for name, cell in zip(names, cells) if name}
     if items.vectors is not None:
-        row = items.vectors[[place]]
-        row = np.ravel(row.toarray() if sparse.issparse(row) else row)
+        row = _dense(items.vectors, place)
         places = range(len(row)) if len(row) <= SHOWN_NUMBERS else np.flatnonzero(row)[:SHOWN_NUMBERS].tolist()
         fields = {items.feature_names[at]: f"{row[at]:g}" for at in places} | fields
     return FirstItem(items.texts[place] if items.texts else "", items.labels[place], meanings[y], fields)

@@ -9,10 +9,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from itertools import chain, groupby, islice
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
 import numpy as np
-from scipy import sparse
 
 from ...output.tables import FEATURES, numbers_of
 from . import archives, delimited, foreign, json_files, references, refusals
@@ -31,6 +30,9 @@ from .sources import (
     text_of,
     whole_content,
 )
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 OHSUMED = {
     ".I": "sequence",
@@ -235,6 +237,8 @@ def _sparse(
 ) -> tuple[sparse.csr_array, int, list[float], list[int], list[int]]:
     """Parse svmlight lines such as `1 3:0.5`. Return the matrix, the number of its first column (0 or 1), the labels
     and the line numbers of the good lines, and the line numbers of the broken lines."""
+    from scipy import sparse
+
     matrices: list[Any] = [sparse.csr_array((0, 0))]
     labels: list[float] = []
     numbers: list[int] = []
