@@ -27,7 +27,7 @@ from .features import duplicates, numbers
 from .features.vectorizer import Vocabulary, WordSets, count
 from .reading import labels
 from .reading.parsed import name_list
-from .reading.proposals import FirstItem, shown_items
+from .reading.preview import FirstItem, shown_items
 from .reading.sources import LIMITS, SAMPLE_ROWS, FileOrPath, Limits, PhaseProgress, Progress, feed_lines
 
 if TYPE_CHECKING:

@@ -23,10 +23,10 @@ from typing import IO, TYPE_CHECKING, Any, BinaryIO, TypeAlias, TypedDict, Unpac
 
 from . import reading
 from .cage import IMPORTS, LOOKS, PAUSE_SECONDS, Cage, Turn, end_with_parent
-from .reading import archives, proposals, readers, sources
+from .reading import archives, preview, readers, sources
 from .reading.archives import Files
 from .reading.parsed import Doubt, without_options
-from .reading.proposals import FirstItem
+from .reading.preview import FirstItem
 from .reading.sources import LIMITS, FileOrPath, Layout, PhaseProgress
 
 if TYPE_CHECKING:
@@ -265,7 +265,7 @@ def _peek(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -> 
 
 def _items(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -> tuple[list[FirstItem], str]:
     columns, options = _columns(settings["columns"]), _options(settings)
-    items, description = proposals.first_items(file, columns, name=settings["name"], **options)
+    items, description = preview.first_items(file, columns, name=settings["name"], **options)
     sentences = reading.layout_sentence(description), _size(file, settings["name"], options)
     return _cut(items), " ".join(filter(None, sentences))
 

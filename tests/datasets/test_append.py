@@ -22,15 +22,14 @@ from oal_engine.output.jsonlines import JsonLinesError
 from oal_engine.sessions.files import bundle
 from oal_engine.sessions.look_back import Trace, verify
 from oal_engine.sessions.session import Session
-from oal_engine.sessions.settings import POSITIVE, SKIP
+from oal_engine.sessions.settings import POSITIVE
 from oal_engine.store import Store
 from tests.harness import ROOT
-from tests.harness.sessions import begin, bits, label_until_the_end, say, stream_of, take_back, truth
+from tests.harness.sessions import begin, label_until_the_end, say, stream_of, truth
 
 FIRST, LATER = 120, 180  # items of a stream that are imported first, and items that are appended later
 TEXTS = [("t1", "so #happy today", "pos"), ("t2", "a sad day today", "neg"), ("t3", "so #happy a day", "pos")]
 COLUMNS = reading.Columns(("text",), "label", "id", positive=("pos",))
-RUNS = [("PAA-I", {}), ("PAA-I", {"shuffled": True, "seed": 5}), ("PAA-I", {"averaged": True})]
 
 
 def part(items, some):
@@ -361,23 +360,6 @@ def grown_up(store, opened, stream):
     label_until_the_end(opened)
 
 
-@pytest.mark.parametrize(("algorithm", "more"), RUNS)
-def test_a_session_that_lived_through_appends_equals_one_opened_afresh(store, stream, algorithm, more):
-    """A session open during appends equals a reopened one bit for bit. Appended items come last, in stored order."""
-    opened = begin(store, "first", algorithm, budget=200, **more)
-    grown_up(store, opened, stream)
-    again = Session(store, opened.id)
-    assert opened.digest() == again.digest()
-    assert (opened.place, bits(opened)) == (again.place, bits(again))
-    assert [part.tolist() for part in opened.curve()] == [part.tolist() for part in again.curve()]
-    assert [part.tolist() for part in opened.decided] == [part.tolist() for part in again.decided]
-    assert list(range(FIRST, FIRST + LATER)) == again.order[FIRST:].tolist()
-    assert sorted(again.order[:FIRST]) == list(range(FIRST))
-    report = verify(store, opened.id)
-    assert report.verified
-    assert report.digests == len(opened._ids) // 50 > 0
-
-
 def test_in_order_it_equals_a_session_over_the_whole(store, stream):
     """A session that takes items in stored order asks about appended items, and learns from the answers, as if they had
     been there from the start."""
@@ -423,67 +405,6 @@ def test_with_a_spent_budget_appended_items_are_predicted(store, stream):
     assert ("budget", FIRST + LATER, FIRST + LATER) == (progress.end, progress.streamed, int(opened.counts.sum()))
 
 
-@pytest.mark.slow
-def test_a_correction_at_the_end_counts_for_appended_items(store, stream):
-    """A learner corrected at the end of the stream predicts appended items, even in a reopened session."""
-    opened = begin(store, "first", None, learner="pa-i", rule="random", budget=60)
-    for stop in (FIRST + LATER // 2, FIRST + LATER):
-        label_until_the_end(opened)
-        opened.correct(f"to {stop}", opened.history[-1].id, -opened.history[-1].label)
-        opened.correct(f"also to {stop}", opened.history[3].id, -opened.history[3].label)
-        first, changed = opened.rounds, opened.place.weights.copy()
-        later(store, stream, first, stop)
-        opened.refresh()
-        scores = rows.matrix(opened.dataset.rows)[opened.order[first : first + 1]] @ changed
-        assert np.allclose(scores, opened.decided[0][first])
-        again = Session(store, opened.id)
-        assert (opened.digest(), opened.place) == (again.digest(), again.place)
-        assert all(map(np.array_equal, opened.decided, again.decided))
-        assert verify(store, opened.id).verified
-
-
-def test_undo_goes_back_over_the_border(store, stream, ended):
-    """Answers about appended items and about earlier items can be undone and given again."""
-    count = len(ended._ids)
-    later(store, stream)
-    ended.refresh()
-    for _ in range(3):
-        say(ended, truth(ended))
-    for _ in range(6):
-        take_back(ended)
-    assert count - 3 == len(ended._ids)
-    assert ended.digest() == Session(store, ended.id).digest()
-    label_until_the_end(ended)
-    whole = begin(store, "whole", budget=200)
-    label_until_the_end(whole)
-    assert ended.digest() == whole.digest()
-
-
-def test_changes_at_the_end_count_from_the_next_question_on(store, stream):
-    """A correction and an answer to a skipped item, both made before the stream grew, give the same state in an open
-    session and in a reopened one."""
-    opened, spent = begin(store, "first", budget=200), begin(store, "first", budget=200)
-    label_until_the_end(opened)
-    opened.correct("corrected", opened.previous, -opened.labels[-1])
-    while spent.place.asked:
-        say(spent, SKIP if spent.place.progress.streamed > FIRST - 20 else truth(spent))
-    short = begin(store, "first", budget=len(spent.labels) + 1)
-    while short.place.asked:
-        say(short, SKIP if short.place.progress.streamed > FIRST - 20 else truth(short))
-    short.correct("answered", short.skipped[-1].id, POSITIVE)
-    assert "budget" == short.place.progress.end
-    later(store, stream)
-    for one in (opened, short):
-        one.refresh()
-        again = Session(store, one.id)
-        assert (one.digest(), one.place) == (again.digest(), again.place)
-        assert verify(store, one.id).verified
-    assert opened.place.asked.item >= FIRST
-    assert "budget" == short.place.progress.end
-    say(opened, truth(opened))
-    assert opened.digest() == Session(store, opened.id).digest()
-
-
 def test_an_append_keeps_the_digest_of_the_end(store, stream, ended):
     """The digest stored at the end of a stream stays valid when the stream grows: an open and a reopened session agree,
     and the log verifies with all its digests."""
@@ -497,39 +418,6 @@ def test_an_append_keeps_the_digest_of_the_end(store, stream, ended):
     assert ended.digest() == Session(store, ended.id).digest() != before[end]
     report = verify(store, ended.id)
     assert (True, len(before)) == (report.verified, report.digests)
-
-
-def test_a_refused_answer_leaves_a_grown_session_whole(store, stream, ended):
-    """Just after an append, an answer to an earlier question is refused, and the next question is stored."""
-    later(store, stream)
-    with pytest.raises(ValueError, match="answered already"):
-        ended.answer("stale", ended.previous, POSITIVE)
-    assert ended.place.asked.id == store.answers(ended.id)[-1]["id"]
-    say(ended, truth(ended))
-    assert ended.digest() == Session(store, ended.id).digest()
-
-
-def test_another_process_answers_what_was_appended(store, stream, ended):
-    """On a refresh, an open session takes over the answers that another process gave to appended items."""
-    other = Session(Store(store.path), ended.id)
-    later(store, stream)
-    other.refresh()
-    for _ in range(4):
-        say(other, truth(other))
-    ended.refresh()
-    assert (ended.place, ended.digest()) == (other.place, other.digest())
-
-
-def test_a_replay_shows_both_parts(store, stream):
-    """A replay can open every question of a session whose stream grew."""
-    opened = begin(store, "first", shuffled=True, budget=200)
-    grown_up(store, opened, stream)
-    trace = Trace(store, opened.id)
-    assert (True, FIRST + LATER) == (trace.complete, trace.reached)
-    for number in range(1, trace.steps + 1):
-        step = trace.step(number)
-        assert step.entry is None or step.place.asked.item == step.entry.item
-    assert opened.place.progress == trace.step(trace.steps).place.progress
 
 
 def test_a_replay_opens_between_an_append_and_the_next_question(store, stream, ended):

@@ -125,14 +125,6 @@ def test_the_same_texts_give_the_same_bits_after_reopening(store, tweets, scale)
     assert rows.content(dataset.rows, 0) == rows.content(again, 1)
 
 
-def test_progress_reports_each_phase_to_its_end(store, tweets):
-    """An import reports its progress in two phases, reading and vocabulary, each up to its end."""
-    calls = []
-    read(store, tweets, progress=lambda *call: calls.append(call))
-    assert ["reading", "vocabulary"] == list(dict.fromkeys(phase for phase, *_ in calls))
-    assert {"reading", "vocabulary"} == {phase for phase, done, total in calls if done == total}
-
-
 def test_classes_are_kept_in_order(store, tmp_path):
     """Class names and counts are stored in order, labels are 1..K, and an item without a class has the label 0."""
     path = tmp_path / "kinds.csv"
@@ -287,39 +279,6 @@ def test_an_impossible_scaling_is_refused(monkeypatch):
     monkeypatch.setattr(scaling, "MAX_DENSE_BYTES", 100)
     with pytest.raises(ValueError, match=r"a table of 1,000 x 2,000 numbers: 0\.0 GiB, over the limit .* Use l2\.$"):
         scaling.fit(sparse.csr_array((1000, 2000)), "standardize+l2")
-
-
-def test_the_published_german_is_unit_rows(shared):
-    """The real file german, scaled with l2, has rows of unit length and as many positives as the papers state."""
-    table = datasets.table(reading.read(shared("german.libsvm.xz")))
-    norms = np.linalg.norm(rows.matrix(table.rows).toarray(), axis=1)
-    np.testing.assert_allclose(norms, 1, rtol=1e-12)
-    assert (1000, 24, 300) == (rows.length(table.rows), table.rows.columns, int((table.y > 0).sum()))
-
-
-@pytest.mark.slow
-def test_happy_moments_import_whole(store, shared):
-    """All 27,775 sentences of HappyDB are stored, 1,393 of them positive. One is transformed to its stored row."""
-    columns = reading.Columns(text=("moment",), label="concepts", positive=("exercise",), contains=True)
-    number, items = datasets.import_file(store, shared("happymoments.csv.xz"), "happy", columns, tokenizer="tweets")
-    dataset = Dataset(store, number)
-    assert (27_775, 1_393) == (dataset.record["items"], dataset.record["positives"])
-    assert dataset.labelled
-    assert items.texts[12_345] == dataset.item(12_345)["text"]
-    transformed = dataset.transform([items.texts[12_345]])
-    stored = rows.matrix(dataset.rows)[[12_345]]
-    assert (stored.indices.tolist(), stored.data.tolist()) == (
-        transformed.indices.tolist(),
-        transformed.values.tolist(),
-    )
-
-
-@pytest.mark.parametrize("kind", [sparse.csr_array, np.asarray])
-def test_the_columns_of_a_row_that_are_not_zero(kind):
-    """`nonzero` gives the non-zero columns of a row with their values, for sparse and dense rows."""
-    table = rows.as_rows(kind(np.array([[0.0, 1.5, 0.0], [0.0, 0.0, 0.0], [2.0, 0.0, -3.0]])))
-    columns = [tuple(map(list, rows.nonzero(table, i))) for i in range(3)]
-    assert [([1], [1.5]), ([], []), ([0, 2], [2.0, -3.0])] == columns
 
 
 @pytest.mark.parametrize(("name", "pack"), [("x.csv", bytes), ("x.data", bytes), ("x.data.gz", gzip.compress)])

@@ -100,13 +100,6 @@ def test_long_text():
     assert [len(text) for text in items.texts] == [1_000_000]
 
 
-def test_tsv_with_stray_quotes():
-    """A quote in a TSV is a character like any other."""
-    items = read(upload('label\ttext\nno\t"open\nyes\tsay "x"\nno\tend"\n', "x.tsv"))
-    assert items.texts == ['"open', 'say "x"', 'end"']
-    assert items.y.tolist() == [-1, 1, -1]
-
-
 @pytest.mark.parametrize(
     ("word", "sign"),
     [("tab", "\t"), ("comma", ","), ("semicolon", ";"), ("pipe", "|"), ("spaces", " "), ("#", "#")],

@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 
 from oal_engine import datasets
-from oal_engine.datasets import Dataset, feeds, prior, reading
+from oal_engine.datasets import Dataset, feeds, reading
 from oal_engine.datasets.features import fourier, scaling
 from oal_engine.kernel import rows
 from oal_engine.sessions.insights import top_terms
@@ -150,11 +150,6 @@ def test_an_item_shows_its_numbers_and_one_line_of_waves(store, waved):
     row = rows.matrix(rows.take(waved.rows, np.array([asked.item]))).toarray()[0]
     parts = np.append(place.weights[:4] * row[:4], place.weights[4:] @ row[4:])
     assert ["combinations of columns", "", pytest.approx(parts[-1] / np.abs(parts).max(), abs=1e-3)] == shown[4]
-
-
-def test_a_model_of_columns_can_be_begun_with(waved):
-    """A prior takes over an earlier model's weights for columns with the same names."""
-    assert {1: 2.0} == prior.make_prior(waved, model=("earlier", {"b": 2.0})).weights
 
 
 def test_an_import_makes_what_suits_the_columns(store, tmp_path, command):

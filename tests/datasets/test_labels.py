@@ -153,21 +153,6 @@ def test_as_many_classes_as_fit():
     assert items.y.tolist() == list(range(1, 128))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "count", "classes", "smallest"), [
-    ("mlbench_LetterRecognition.csv.xz", 20_000, tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ"), ("H", 734)),
-    ("20news_bydate.jsonl.xz", 18_846, 20, ("talk.religion.misc", 628)),  # its ids repeat between the groups
-    ("ohsumed_single23.jsonl.xz", 7_400, tuple(f"C{k:02}" for k in range(1, 24)), ("C22", 19)),
-])  # fmt: skip
-def test_classes_of_shared_data(shared, name, count, classes, smallest):
-    """Every word of a real file's label column is a class, and every item has a class."""
-    path = shared(name)
-    items = read(path, replace(peek(path).guess, id=None, multiclass=True))
-    assert (items.classes if isinstance(classes, tuple) else len(items.classes)) == classes
-    assert min(items.counts().items(), key=lambda pair: pair[1]) == smallest
-    assert sum(items.counts().values()) == len(items.ids) == count
-
-
 @pytest.mark.parametrize(
     ("words", "y"),
     [
@@ -272,11 +257,3 @@ def test_long_numbers_without_a_name_are_ids():
     lines = (f"{1_000_025 + 7 * k},{k % 9},{k % 4},{'MB'[k % 2]}\n" for k in range(20))
     guess = peek(upload("".join(lines), "tumors.data")).guess
     assert ("c1", "c4", ("c2", "c3")) == (guess.id, guess.label, guess.features)
-
-
-def test_splits_in_one_object_are_read_together():
-    """If a JSON object holds only arrays, such as train and test, these are read as one table."""
-    parts = {part: [{"text": f"{part} {k}", "label": k % 2} for k in range(4)] for part in ("train", "test")}
-    items = read(upload(json.dumps(parts), "splits.json"))
-    assert [f"{part} {k}" for part in parts for k in range(4)] == [*items.texts]
-    assert [-1, 1] * 4 == items.y.tolist()

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from oal_engine import datasets
-from oal_engine.datasets import Dataset, demo, feeds, reading
+from oal_engine.datasets import Dataset, demo, reading
 from oal_engine.datasets.features import latent
 from oal_engine.kernel import rows
-from oal_engine.store import Store
 from tests.harness.examples import topics
 
 TEXT = reading.Columns(("text",), "label", positive=("pos",))
@@ -62,23 +61,6 @@ def test_a_text_without_a_known_term_is_a_row_of_zeros(kept):
     own, similar = len(kept.vocabulary.terms) - kept.vocabulary.shared, kept.named
     assert not empty.any()
     assert [False, True, False] == [part.any() for part in np.split(new, [own, similar])]
-
-
-def test_stored_rows_are_those_of_their_texts(kept):
-    """The stored vocabulary and projection reproduce the stored rows bit for bit, alone or together."""
-    for texts in (TEXTS[:200], TEXTS[7:8]):
-        made, places = kept.transform(texts), range(7, 8) if len(texts) == 1 else range(200)
-        assert [rows.content(kept.rows, i) for i in places] == [rows.content(made, i) for i in range(len(texts))]
-
-
-def test_later_texts_go_through_the_stored_projection(store, kept, read):
-    """Appended texts get the rows that an import would give, earlier rows stay, and all checksums are right."""
-    before = [rows.content(kept.rows, i) for i in range(200)]
-    assert 100 == feeds.append(kept, read(TEXTS[200:])).appended
-    grown, made = Dataset(Store(store.path), "texts"), kept.transform(TEXTS[200:])
-    grown.check()
-    assert before == [rows.content(grown.rows, i) for i in range(200)]
-    assert [rows.content(made, i) for i in range(100)] == [rows.content(grown.rows, i) for i in range(200, 300)]
 
 
 def test_a_damaged_projection_is_noticed(kept):

@@ -354,16 +354,6 @@ def test_a_time_out_of_range_is_a_skipped_row():
     assert (["a b", "e f"], {"broken line": (1, 2)}) == (items.texts, items.skipped)
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
-@pytest.mark.parametrize("name", ["x.txt", "x.csv", "x.tsv"])
-def test_utf_16_is_not_read_as_utf_8(name, encoding, end):
-    """A UTF-16 file is recognized by its byte order mark, or by the zero bytes between its letters."""
-    data = f"text{end}some words{end}".encode(encoding)
-    assert "some words" == read(named(data, name), TEXT).texts[-1]
-    assert "some words" == read(named(data, name), TEXT, encoding=encoding).texts[-1]
-
-
 # ---- Quotes
 
 

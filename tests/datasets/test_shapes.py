@@ -88,12 +88,6 @@ def test_a_header_is_neither_an_item_nor_lost(name):
     assert (NOTES, POSITIVE) == (items.texts, (items.y == 1).tolist())
 
 
-def test_repeated_headers_are_counted():
-    """Repeated headers are skipped, and the report counts them."""
-    items = imported(HEADERS["concatenated parts"], "notes.csv")
-    assert "skipped 2: 2 repeated headers" in items.report()
-
-
 @pytest.mark.parametrize("header", [None, True])
 @pytest.mark.parametrize("head", [",text", '"",TEXT', "\ufeff,Kommentar"])
 def test_a_header_may_begin_with_a_blank_name(head, header):

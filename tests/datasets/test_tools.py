@@ -5,7 +5,7 @@ import json
 import pytest
 
 from oal_engine.datasets.reading import peek, read
-from oal_engine.datasets.reading.columns import Columns
+from oal_engine.datasets.reading.parsed import Columns
 from tests.harness.files import imported, named
 
 TEXTS = [f"Note {k} is about the harbour, and about 5% of its boats" for k in range(6)]

@@ -11,7 +11,7 @@ import streamlit as st
 
 from oal_engine import datasets
 from oal_engine.datasets import import_process, reading
-from oal_engine.datasets.reading import archives, proposals, readers, sources
+from oal_engine.datasets.reading import archives, labels, preview, readers, sources
 from oal_engine.datasets.reading.parsed import Doubt, without_options
 from oal_engine.places import COMMAND
 from oal_engine.store import Store
@@ -236,8 +236,8 @@ def choose_label(peek: reading.Peek, end: str) -> str | None:
         format_func=lambda option: names.get(option) or literal(option), key=f"label{end}",
     )  # fmt: skip
     if model_column:
-        st.session_state[AUDITED] = model_column if chosen == proposals.MODEL else None
-        answers = {proposals.PERSON: model_column, proposals.MODEL: NONE, proposals.IGNORE: NONE}
+        st.session_state[AUDITED] = model_column if chosen == preview.MODEL else None
+        answers = {preview.PERSON: model_column, preview.MODEL: NONE, preview.IGNORE: NONE}
         chosen = answers.get(str(chosen), chosen)
     return st.selectbox("Column of labels", others, key=f"other-label{end}") if chosen == OTHER else chosen
 
@@ -246,7 +246,7 @@ def label_rule(peek: reading.Peek, label: str, end: str) -> dict[str, Any]:
     """Ask how the words of the label column become classes. Return the answers as keyword arguments of `Columns`."""
     guess, several = peek.guess, peek.several.get(label)
     counts = dict(peek.label_words.get(label, {}))
-    proposal = proposals.propose(counts)
+    proposal = labels.propose(counts)
     kinds = [HEADINGS, ONE_RARE] if label == readers.OHSUMED[".M"] else [ONE_RARE, EACH_WORD]
     if label == guess.label and not peek.unclear:
         each_word = guess.multiclass
@@ -283,7 +283,7 @@ def _positive_words(
 
 
 def _unknown_words(
-    peek: reading.Peek, label: str, counts: dict[str, int], proposal: proposals.Proposal, positive: tuple[str, ...],
+    peek: reading.Peek, label: str, counts: dict[str, int], proposal: labels.Proposal, positive: tuple[str, ...],
     end: str,
 ) -> tuple[str, ...] | None:  # fmt: skip
     """Ask which words mean "no label", and tell how many items have none. Return None if these are the usual words."""
@@ -344,7 +344,7 @@ def _show_items(title: str, label: str | None, make: Callable[..., Any], file: F
     return True
 
 
-def _item_html(item: proposals.FirstItem, label: str | None) -> str:
+def _item_html(item: preview.FirstItem, label: str | None) -> str:
     """Return an item as HTML: its label if there is a column of labels, its text, and its other fields."""
     meaning = item.meaning or "no label"
     words = meaning if item.label in ("", meaning) else f"{item.label}: {meaning}"

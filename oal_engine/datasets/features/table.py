@@ -143,45 +143,20 @@ def _text_table(
     projection = None
     if features == "rich+latent":
         some = vectorizer.subset(counted, latent.fitted_texts(len(items.ids)))
-        projection = fit_projection(scaled, vocabulary, some, phase_progress(progress, "wording"))
+        terms = scaling.apply(scaled, _matrix(vocabulary, some))
+        projection = latent.fit(terms, phase_progress(progress, "wording"), vocabulary.shared)
+    first = 0
     with row_files.RowWriter(folder) if folder else nullcontext(list[Rows]()) as written:
-        word_counts = append_rows(written, counted, vocabulary, scaled, projection, vectors)
+        for terms in chain.from_iterable(map(vocabulary.rows, counted)):
+            own, first = slice(first, first + terms.shape[0]), first + terms.shape[0]
+            block = made_rows(scaled, cast(Matrix, terms), projection, None if vectors is None else vectors[own])
+            written.append(block)
+    word_counts = np.array([vocabulary.word_counts(part) for part in counted]).sum(axis=0)
     return FeatureTable(
         rows.joined(written) if isinstance(written, list) else row_files.load(written.folder, len(items.ids)),
         items.y, items, vocabulary, scaled, items.classes, projection, embedding, tuple(word_counts.tolist()), words,
         copies, None if isinstance(written, list) else written.checksums,
     )  # fmt: skip
-
-
-def fit_projection(
-    scaled: scaling.Scaling,
-    vocabulary: vectorizer.Vocabulary,
-    counted: Sequence[vectorizer.TermCounts],
-    progress: Progress | None = None,
-) -> latent.Projection | None:
-    """Fit the latent projection to the term counts of `latent.fitted_texts`. Return None if there are too few texts or
-    terms."""
-    return latent.fit(scaling.apply(scaled, _matrix(vocabulary, counted)), progress, vocabulary.shared)
-
-
-def append_rows(
-    written: row_files.RowWriter | list[Rows],
-    counted: Sequence[vectorizer.TermCounts],
-    vocabulary: vectorizer.Vocabulary,
-    scaled: scaling.Scaling,
-    projection: latent.Projection | None = None,
-    vectors: np.ndarray | None = None,
-) -> np.ndarray:
-    """Turn counted terms into rows, and append them to `written` in blocks. Return the `FeatureTable.word_counts`."""
-    word_counts, first = np.zeros(2, int), 0
-    for part in counted:
-        word_counts += vocabulary.word_counts(part)
-        for terms in vocabulary.rows(part):
-            after = first + terms.shape[0]
-            own_vectors = None if vectors is None else vectors[first:after]
-            written.append(made_rows(scaled, cast(Matrix, terms), projection, own_vectors))
-            first = after
-    return word_counts
 
 
 def _matrix(vocabulary: vectorizer.Vocabulary, counted: Sequence[vectorizer.TermCounts]) -> Matrix:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
@@ -252,18 +253,7 @@ def fit(texts: Sequence[str], **settings: Any) -> Vocabulary:
 
 
 def fit_count(
-    texts: Sequence[str], *, new: int = 0, progress: Progress | None = None, folder: Path | None = None, **settings: Any
-) -> tuple[Vocabulary, list[TermCounts]]:
-    """Count the terms of texts and fit a vocabulary. Return the vocabulary, and the counts for `Vocabulary.rows`.
-
-    new: as in `fit_counts`. folder: as in `count_all`. settings: arguments of `complete`.
-    """
-    completed = complete(**settings)
-    counted = count_all(texts, completed, progress, folder)
-    return fit_counts(frequencies(counted), len(texts), completed, new), counted
-
-
-def complete(
+    texts: Sequence[str],
     *,
     tokenizer: str = "words",
     ngrams: int = 1,
@@ -271,53 +261,42 @@ def complete(
     max_terms: int = 100_000,
     sublinear: bool = True,
     lowercase: bool = True,
-) -> dict[str, Any]:
-    """Complete the settings of a vocabulary. Of the terms that are in at least `min_df` texts, it keeps the `max_terms`
-    most frequent. ngrams: most words in a term. sublinear: replace counts with 1 + ln(count). Raise ValueError if the
-    tokenizer is unknown."""
+    new: int = 0,
+    progress: Progress | None = None,
+    folder: Path | None = None,
+) -> tuple[Vocabulary, list[TermCounts]]:
+    """Count the terms of texts and fit a vocabulary. Return the vocabulary, and the counts for `Vocabulary.rows`.
+
+    Of the terms that are in at least `min_df` texts, it keeps the `max_terms` most frequent. ngrams: most words in a
+    term. sublinear: replace counts with 1 + ln(count). new: number of hash columns, shared by all terms without a
+    column of their own. folder: as in `count_all`. Raise ValueError if the tokenizer is unknown or no term is left.
+    """
     if tokenizer not in TOKENIZERS:
         raise ValueError(f"tokenizer must be one of {', '.join(TOKENIZERS)}. Got {tokenizer!r}.")
-    return {
-        "tokenizer": tokenizer,
-        "pattern": TOKENIZERS[tokenizer],
-        "ngrams": ngrams,
-        "min_df": min_df,
-        "max_terms": max_terms,
-        "sublinear": sublinear,
-        "lowercase": lowercase,
-    }
-
-
-def frequencies(counted: Iterable[TermCounts]) -> dict[str, int]:
-    """Compute the document frequency of each term over all parts, {term: number of texts with it}."""
-    frequency = dict[str, int]()
+    settings = {
+        "tokenizer": tokenizer, "pattern": TOKENIZERS[tokenizer], "ngrams": ngrams, "min_df": min_df,
+        "max_terms": max_terms, "sublinear": sublinear, "lowercase": lowercase,
+    }  # fmt: skip
+    counted = count_all(texts, settings, progress, folder)
+    frequency = Counter[str]()  # the number of texts with each term
     for part in counted:
-        for term, texts_with in zip(part.terms, part.frequency().tolist()):
-            frequency[term] = frequency.get(term, 0) + texts_with
-    return frequency
-
-
-def fit_counts(frequency: dict[str, int], texts: int, settings: dict[str, Any], new: int = 0) -> Vocabulary:
-    """Fit a vocabulary to document frequencies, {term: texts with it}. texts: number of all texts. new: number of hash
-    columns, shared by all terms without a column of their own.
-    Raise ValueError if no term is left."""
-    min_df = settings["min_df"]
+        frequency.update(dict(zip(part.terms, part.frequency().tolist())))
     frequent_enough = [(-texts_with, term) for term, texts_with in frequency.items() if texts_with >= min_df]
-    most_texts = RICH_MAX_DF * texts
-    if settings["tokenizer"] == "rich":
+    most_texts = RICH_MAX_DF * len(texts)
+    if tokenizer == "rich":
         informative = [each for each in frequent_enough if -each[0] <= most_texts and not _is_letter(each[1])]
         frequent_enough = informative or frequent_enough
-    chosen = sorted(frequent_enough)[: settings["max_terms"]]
+    chosen = sorted(frequent_enough)[:max_terms]
     if not chosen:
-        if texts < min_df:
-            raise ValueError(f"The file has only {plural(texts, 'text')}; at least {min_df} are needed.")
-        raise ValueError(f"No term occurs in at least {min_df} of the {texts:,} texts.")
+        if len(texts) < min_df:
+            raise ValueError(f"The file has only {plural(len(texts), 'text')}; at least {min_df} are needed.")
+        raise ValueError(f"No term occurs in at least {min_df} of the {len(texts):,} texts.")
     terms = sorted(term for _, term in chosen)
     if new:
         frequent = {term for term, texts_with in frequency.items() if texts_with > most_texts}
-        settings = settings | {"new": new, "frequent": sorted(frequent.difference(terms))}
+        settings |= {"new": new, "frequent": sorted(frequent.difference(terms))}
         terms += [f"new:{k}" for k in range(new)]
-    return Vocabulary(terms, np.array([frequency.get(term, 1) for term in terms]), texts, settings)
+    return Vocabulary(terms, np.array([frequency.get(term, 1) for term in terms]), len(texts), settings), counted
 
 
 def count_all(

@@ -1,12 +1,11 @@
 """Read a file into items: its texts, numbers, labels and ids, and why rows were skipped."""
 
 from .codings import Codings
-from .columns import Columns
 from .file import VECTORS, Vectors, description, open_items, read, read_lines, read_vectors
 from .guesses import question_names
 from .items import MISSING, Item, Items, reasons
 from .labels import answers, gaps_among, may_be_gap
-from .parsed import Skipped, counted, plural
+from .parsed import Columns, Skipped, counted, plural
 from .preview import Peek, layout_sentence, peek, size_sentence
 from .readers import READERS, reader_for
 from .sources import DataError, open_source

@@ -42,14 +42,19 @@ class Formats(NamedTuple):
 class _Archive(NamedTuple):
     source: Source
     zip: ZipFile
+    members: dict[str, ZipInfo]  # by path
     formats: Formats
 
-    def open(self, member: ZipInfo) -> Source:
-        name = f"{self.source.name}/{_path(member)}"
+    def open(self, path: str) -> Source:
+        member = self.members[path]
+        name = f"{self.source.name}/{path}"
         return self.source.member(cast(BinaryIO, self.zip.open(member)), name, max(1, member.file_size))
 
-    def parse(self, member: ZipInfo, reader: str) -> ParsedFile:
-        source = self.open(member)
+    def parse(self, path: str, reader: str, whole: bool = False) -> ParsedFile:
+        """Parse a member. whole: all of its lines, even if only the first ones of the archive are wanted."""
+        source = self.open(path)
+        if whole:
+            source = source._replace(limit=None)
         if reader in self.formats.binary:
             source = source._replace(binary=io.BytesIO(source.binary.read()))
         parsed = self.formats.parse(source, reader)
@@ -61,25 +66,30 @@ class _Archive(NamedTuple):
 def archive(source: Source, formats: Formats) -> ParsedFile:
     """Read an archive. If its tables do not belong together, a `Doubt` asks which to read. Unused files are listed."""
     content, members = open_archive(source)
-    opened = _Archive(source, content, formats)
-    chosen = _named(members, source) if source.layout.member else _without_notes(members)
+    opened = _Archive(source, content, {_path(each): each for each in members}, formats)
+    paths = [*opened.members]
+    if source.layout.member:
+        chosen = _named(paths, source)
+    else:
+        chosen = [path for path in paths if not ABOUT.fullmatch(PurePosixPath(path).name)] or paths
     readers = _readers(opened, chosen)
-    texts = [each for each in chosen if readers[_path(each)] == TEXT]
-    tables = [each for each in chosen if readers[_path(each)] not in ("", TEXT)]
-    if tables:
-        parsed, used = _tables(opened, tables, texts, readers)
+    texts = [path for path in chosen if readers[path] == TEXT]
+    if tables := {path: readers[path] for path in chosen if readers[path] not in ("", TEXT)}:
+        parsed, used = _tables(opened, tables, texts)
     elif texts:
         parsed, used = _texts(opened, texts)
     else:
-        refusals = [_refusal(opened, each) for each in chosen[:MANY_FILES]]
+        refusals = [_reader(opened, path)[1] for path in chosen[:MANY_FILES]]
         if refusals and all(refusals):
             raise DataError(refusals[0])
-        raise DataError(f"{source.name} holds no file that can be imported; it has {_paths(members) or 'none'}.")
-    unused = [] if source.layout.member else [each for each in members if each not in used]
-    member = source.layout.member or (_path(used[0]) if len(used) == 1 else None)
+        names = name_list(paths, 5) or "none"
+        raise DataError(f"{source.name} holds no file that can be imported; it has {names}.")
+    unused = [] if source.layout.member else [path for path in paths if path not in used]
+    member = source.layout.member or (used[0] if len(used) == 1 else None)
     files = {"member": member} if member else {"files": f"{len(used):,}"}
     files |= {"each": source.layout.each} if source.layout.each and not tables else {}
-    return parsed._replace(detected=files | {**parsed.detected} | ({"ignored": _paths(unused)} if unused else {}))
+    ignored = {"ignored": name_list(unused, 5)} if unused else {}
+    return parsed._replace(detected=files | {**parsed.detected} | ignored)
 
 
 def open_archive(source: Source) -> tuple[ZipFile, list[ZipInfo]]:
@@ -111,251 +121,201 @@ def _path(member: ZipInfo) -> str:
     return member.filename.replace("\\", "/")
 
 
-def _paths(members: Iterable[ZipInfo]) -> str:
-    return name_list(map(_path, members), 5)
-
-
-def _named(members: Sequence[ZipInfo], source: Source) -> list[ZipInfo]:
+def _named(paths: Sequence[str], source: Source) -> list[str]:
     """Return the member that the user named, or the members of a folder of that name. Raise DataError if there is
     none."""
     wanted = (source.layout.member or "").strip("/")
-    chosen = [each for each in members if _path(each) == wanted or _path(each).startswith(f"{wanted}/")]
-    chosen = chosen or [each for each in members if PurePosixPath(_path(each)).name == wanted]
+    chosen = [path for path in paths if path == wanted or path.startswith(f"{wanted}/")]
+    chosen = chosen or [path for path in paths if PurePosixPath(path).name == wanted]
     if not chosen:
-        raise DataError(f"{source.name} has no member {wanted!r}; it has {_paths(members) or 'none'}.")
+        raise DataError(f"{source.name} has no member {wanted!r}; it has {name_list(paths, 5) or 'none'}.")
     return chosen
 
 
-def _without_notes(members: list[ZipInfo]) -> list[ZipInfo]:
-    """Leave out files such as README, unless there are no other files."""
-    return [each for each in members if not ABOUT.fullmatch(PurePosixPath(_path(each)).name)] or members
-
-
-def _readers(opened: _Archive, members: Sequence[ZipInfo]) -> dict[str, str]:
+def _readers(opened: _Archive, paths: Sequence[str]) -> dict[str, str]:
     """Return {path: name of the reader}, "" for a file that is left out. MANY_FILES or more files with the same suffix
     get the same reader, for which the first MANY_FILES are examined. If these need different readers, all files are
     read as texts if any of the examined files is a text; otherwise all are left out."""
-    groups: dict[str, list[ZipInfo]] = {}
-    for each in members:
-        suffixes = [suffix for suffix in PurePosixPath(_path(each).lower()).suffixes if suffix not in COMPRESSIONS]
+    groups: dict[str, list[str]] = {}
+    for path in paths:
+        suffixes = [suffix for suffix in PurePosixPath(path.lower()).suffixes if suffix not in COMPRESSIONS]
         suffix = (suffixes or [""])[-1]
-        groups.setdefault("" if suffix == "." or suffix[1:].isdigit() else suffix, []).append(each)
+        groups.setdefault("" if suffix == "." or suffix[1:].isdigit() else suffix, []).append(path)
     readers: dict[str, str] = {}
     for group in groups.values():
-        names = [_reader(opened, each) for each in group[:MANY_FILES]]
+        names = [_reader(opened, path)[0] for path in group[:MANY_FILES]]
         if len(group) >= MANY_FILES:
             names = [names[0] if len({*names}) == 1 else TEXT if TEXT in names else ""] * len(group)
-        readers |= dict(zip(map(_path, group), names))
+        readers |= dict(zip(group, names))
     return readers
 
 
-def _reader(opened: _Archive, member: ZipInfo) -> str:
+def _reader(opened: _Archive, path: str) -> tuple[str, str]:
+    """Return the name of the reader for a member ("": it is left out), and the sentence on a member of a kind that
+    cannot be imported ("": it is of no such kind)."""
     try:
-        reader = opened.formats.recognize(source := opened.open(member))
-    except DataError:
-        return ""
+        reader = opened.formats.recognize(source := opened.open(path))
+    except DataError as error:
+        return "", str(error) if isinstance(error, NotRead) else ""
     zeros = reader not in opened.formats.binary and source.encoding == "utf-8" and b"\0" in source.head()
-    return "" if zeros or reader == ARCHIVE else reader  # zeros: a file of another program
-
-
-def _refusal(opened: _Archive, member: ZipInfo) -> str:
-    """Return the sentence on a member of a kind that cannot be imported, or "" for any other member."""
-    try:
-        opened.formats.recognize(opened.open(member))
-    except NotRead as error:
-        return str(error)
-    except DataError:
-        pass
-    return ""
+    return "" if zeros or reader == ARCHIVE else reader, ""  # zeros: a file of another program
 
 
 # ---- Tables
 
 
 class _Table(NamedTuple):
-    member: ZipInfo
+    path: str
     reader: str
     parsed: ParsedFile  # its rows can be read only once
 
 
-def _tables(
-    opened: _Archive, members: Sequence[ZipInfo], texts: Sequence[ZipInfo], readers: dict[str, str]
-) -> tuple[ParsedFile, Sequence[ZipInfo]]:
+def _tables(opened: _Archive, readers: dict[str, str], texts: Sequence[str]) -> tuple[ParsedFile, Sequence[str]]:
     """Read one table, tables with the same columns, or a table and the texts or labels that belong to it. If the tables
-    do not belong together, read the largest and add a doubt, which asks what to read. Also return the members that were
-    read."""
+    do not belong together, read the largest and add a doubt, which asks what to read. Also return the paths of the
+    members that were read. readers: {path of a table: name of its reader}."""
     tables, errors = list[_Table](), list[DataError]()
-    for member in members:
+    for path, reader in readers.items():
         try:
-            tables.append(_Table(member, readers[_path(member)], opened.parse(member, readers[_path(member)])))
+            tables.append(_Table(path, reader, opened.parse(path, reader)))
         except NotDecoded:
             raise
         except (DataError, ValueError) as error:  # such as a file of settings
-            errors.append(error if isinstance(error, DataError) else DataError(_unreadable(opened, member, error)))
+            why = f"{opened.source.name}/{path} cannot be read: {' '.join(str(error).split()).rstrip('. ')}."
+            errors.append(error if isinstance(error, DataError) else DataError(why))
     if not tables:
         raise errors[0]
-    groups: dict[tuple[str, ...], list[_Table]] = {}
-    for table in tables:
-        groups.setdefault(tuple(sorted(table.parsed.columns)), []).append(table)
-    joined = None
+    tables_with = {tuple(sorted(table.parsed.columns)): table for table in tables}
+    by_size = sorted(tables, key=lambda table: -opened.members[table.path].file_size)
+    joined, largest = None, by_size[0]
     if texts and len(tables) == 1:
-        joined = _with_table(opened, texts, tables[0])
-    elif len(groups) == len(tables) == 2:
-        joined = _with_labels(opened, *sorted(tables, key=lambda table: -table.member.file_size))
+        joined = _texts_with_table(opened, texts, tables[0])
+    elif len(tables_with) == len(tables) == 2:
+        joined = _table_with_labels(opened, *by_size)
     if joined:
-        return joined, [*texts, *(table.member for table in tables)]
+        return joined, [*texts, *readers]
     many_texts = len(texts) >= MANY_FILES
-    largest = max(tables, key=lambda table: table.member.file_size)
     if len(tables) == 1 and not many_texts:
-        return largest.parsed, [largest.member]
-    if len(groups) > 1 or many_texts or largest.parsed.vectors is not None:
-        answers = [*map(_path, (table.member for table in tables)), *(_folders(texts) if many_texts else ())]
+        return largest.parsed, [largest.path]
+    if len(tables_with) > 1 or many_texts or largest.parsed.vectors is not None:
+        answers = [table.path for table in tables]
+        if many_texts:  # in the folder that holds the most of them
+            answers += [Counter(str(PurePosixPath(path).parent) for path in texts).most_common(1)[0][0]]
         question = (
             f"{opened.source.name} has the tables {name_list(answers)}, which do not belong together: "
             "say which to read (--member NAME)."
         )
-        return largest.parsed._replace(doubts=(Doubt("member", question, tuple(answers)),)), [largest.member]
-    return _stacked(opened, tables), [table.member for table in tables]
-
-
-def _unreadable(opened: _Archive, member: ZipInfo, error: Exception) -> str:
-    return f"{opened.source.name}/{_path(member)} cannot be read: {' '.join(str(error).split()).rstrip('. ')}."
-
-
-def _folders(members: Sequence[ZipInfo]) -> list[str]:
-    """Return a list of one folder, the one that holds the most members."""
-    return [Counter(str(PurePosixPath(_path(each)).parent) for each in members).most_common(1)[0][0]]
+        return largest.parsed._replace(doubts=(Doubt("member", question, tuple(answers)),)), [largest.path]
+    return _stacked(opened, tables), [table.path for table in tables]
 
 
 def _stacked(opened: _Archive, tables: Sequence[_Table]) -> ParsedFile:
     """Concatenate tables with the same columns. A further column names the file of each row (`source`) or, for texts
     in a folder per class, the class (`label`)."""
     columns = tables[0].parsed.columns
-    items = all(table.reader == TEXT for table in tables)
-    paths = [_path(table.member) for table in tables]
-    further = (_classes(table.member for table in tables) if items else {}) or dict(zip(paths, paths))
-    name = "source" if further.keys() == {*further.values()} else "label"
+    paths = [table.path for table in tables]
+    classes = _classes(paths) if all(table.reader == TEXT for table in tables) else {}
+    further = classes or dict(zip(paths, paths))
 
     def rows() -> Iterator[Line]:
         before = last = 0
-        for table in (each for each in tables if _path(each.member) in further):
-            parsed = opened.parse(table.member, table.reader)
+        for table in (each for each in tables if each.path in further):
+            parsed = opened.parse(table.path, table.reader)
             places = [parsed.columns.index(column) for column in columns]
             for line, cells in parsed.rows:
                 last = before + line
-                more = further[_path(table.member)]
-                yield last, cells if isinstance(cells, str) else [*(cells[at] for at in places), more]
+                yield last, cells if isinstance(cells, str) else [*(cells[at] for at in places), further[table.path]]
             before = last
 
     doubts = next((table.parsed.doubts for table in tables if table.parsed.doubts), ())
-    return tables[0].parsed._replace(columns=[*columns, name], rows=rows(), doubts=doubts)
+    return tables[0].parsed._replace(columns=[*columns, "label" if classes else "source"], rows=rows(), doubts=doubts)
 
 
-def _with_labels(opened: _Archive, items: _Table, labels: _Table) -> ParsedFile | None:
-    """Left-join a table of items with a table of their labels on the only column that both have. Items without labels
-    get empty cells. Return None unless the cells are unique ids in both tables, and every label belongs to an item."""
+def _table_with_labels(opened: _Archive, items: _Table, labels: _Table) -> ParsedFile | None:
+    """Join a table of items with a table of their labels on the only column that both have."""
     shared = [column for column in items.parsed.columns if column in labels.parsed.columns]
     if len(shared) != 1 or items.parsed.vectors is not None or labels.parsed.vectors is not None:
         return None
-    whole = opened._replace(source=opened.source._replace(limit=None))
-    table = whole.parse(items.member, items.reader)
-    at = table.columns.index(shared[0])
-    ids = [cell_text(cells[at]) for _, cells in table.rows if not isinstance(cells, str)]
-    others, more = _by_id(whole.parse(labels.member, labels.reader), shared[0])
-    if len({*ids}) < len(ids) or not more or not {*more} <= {*ids}:
+    at = items.parsed.columns.index(shared[0])
+    rows = opened.parse(items.path, items.reader, whole=True).rows
+    ids = [cell_text(cells[at]) for _, cells in rows if not isinstance(cells, str)]
+    again = items.parsed._replace(rows=opened.parse(items.path, items.reader).rows)
+    return _joined(again, at, ids, opened.parse(labels.path, labels.reader, whole=True), shared[0])
+
+
+def _texts_with_table(opened: _Archive, paths: Sequence[str], table: _Table) -> ParsedFile | None:
+    """Join text files with a table in which one column names them, by path, by file name, or by file name without
+    suffix."""
+    other = opened.parse(table.path, table.reader, whole=True)
+    if other.vectors is not None:
         return None
-    rows = opened.parse(items.member, items.reader).rows
+    other = other._replace(rows=[*other.rows])
+    for name_of in (str, lambda path: path.name, lambda path: path.stem):
+        named = {name_of(PurePosixPath(path)): path for path in paths}
+        texts = ((n, [name, opened.open(path).text().strip()]) for n, (name, path) in enumerate(named.items(), 1))
+        for column in other.columns if len(named) == len(paths) else ():
+            if joined := _joined(ParsedFile(["id", "text"], texts), 0, [*named], other, column):
+                return joined
+    return None
+
+
+def _joined(table: ParsedFile, at: int, ids: Sequence[str], other: ParsedFile, column: str) -> ParsedFile | None:
+    """Add the columns of another table to a table; rows that the other one does not have get empty cells.
+
+    Return None unless the ids are unique in both, and every row of the other table belongs to one of the first.
+    at: index of the column of ids. ids: its cells. column: the column of ids of the other table.
+    """
+    place, others = other.columns.index(column), [name for name in other.columns if name != column]
+    rows = [cells for _, cells in other.rows if not isinstance(cells, str)]
+    more = {cell_text(cells[place]): [*cells[:place], *cells[place + 1 :]] for cells in rows}
+    are_unique = len({*ids}) == len(ids) and len(more) == len(rows) > 0
+    if not are_unique or not more.keys() <= {*ids} or {*others} & {*table.columns}:
+        return None
     empty = [""] * len(others)
-    return items.parsed._replace(
-        columns=[*items.parsed.columns, *others],
-        rows=(
-            (line, cells if isinstance(cells, str) else [*cells, *more.get(cell_text(cells[at]), empty)])
-            for line, cells in rows
-        ),
-    )
-
-
-def _by_id(parsed: ParsedFile, column: str) -> tuple[list[str], dict[str, list[object]]]:
-    """Index a table by its ids in `column`. Return the other columns and {id: their cells}; the dictionary is empty if
-    an id repeats."""
-    at = parsed.columns.index(column)
-    rows = [cells for _, cells in parsed.rows if not isinstance(cells, str)]
-    by_id = {cell_text(cells[at]): [*cells[:at], *cells[at + 1 :]] for cells in rows}
-    return [name for name in parsed.columns if name != column], by_id if len(by_id) == len(rows) else {}
+    return table.with_cells(others, lambda _, cells: more.get(cell_text(cells[at]), empty))
 
 
 # ---- Texts
 
 
-def _texts(opened: _Archive, members: Sequence[ZipInfo]) -> tuple[ParsedFile, Sequence[ZipInfo]]:
-    """Read text files, each as one text or with one text per line. Also return the members that were read."""
-    if len(members) == 1 and opened.source.layout.each != "file":
-        return opened.parse(members[0], TEXT), members
-    classes = _classes(members)
-    members = [each for each in members if not classes or _path(each) in classes]
+def _texts(opened: _Archive, paths: Sequence[str]) -> tuple[ParsedFile, Sequence[str]]:
+    """Read text files, each as one text or with one text per line. Also return the paths of those that were read."""
     each, doubts = opened.source.layout.each, tuple[Doubt, ...]()
-    if each is None and len(members) < MANY_FILES and any(len(_lines(opened, member)) > 1 for member in members):
-        question = (
-            f"Each of the {len(members)} text files of {opened.source.name} could be one text, or hold one "
-            "text in each line: say which (--each file or --each line)."
-        )
-        doubts = (Doubt("each", question, ("file", "line")),)
+    if len(paths) == 1 and each != "file":
+        return opened.parse(paths[0], TEXT), paths
+    classes = _classes(paths)
+    paths = [path for path in paths if not classes or path in classes]
+    if each is None and len(paths) < MANY_FILES:
+        heads = (opened.open(path).head().splitlines() for path in paths)
+        if any(sum(not line.isspace() for line in lines if line) > 1 for lines in heads):
+            question = (
+                f"Each of the {len(paths)} text files of {opened.source.name} could be one text, or hold one "
+                "text in each line: say which (--each file or --each line)."
+            )
+            doubts = (Doubt("each", question, ("file", "line")),)
     if each == "line":
-        lines = [_Table(member, TEXT, opened.parse(member, TEXT)) for member in members]
-        return _stacked(opened, lines), members
-    ids = _ids(members)
+        return _stacked(opened, [_Table(path, TEXT, opened.parse(path, TEXT)) for path in paths]), paths
+    ids = [PurePosixPath(path).stem for path in paths]
+    if len({*ids}) < len(ids):
+        ids = [*paths]
 
     def rows() -> Iterator[Line]:
-        for number, member in enumerate(members, 1):
-            text, label = opened.open(member).text(), classes.get(_path(member))
-            yield number, [ids[_path(member)], text.strip(), *([] if label is None else [label])]
+        for number, (id, path) in enumerate(zip(ids, paths), 1):
+            text = opened.open(path).text().strip()
+            yield number, [id, text, classes[path]] if classes else [id, text]
 
-    return ParsedFile(["id", "text", *["label"] * bool(classes)], rows(), doubts=doubts), members
-
-
-def _lines(opened: _Archive, member: ZipInfo) -> list[bytes]:
-    """Return the nonblank lines at the start of a member."""
-    return [line for line in opened.open(member).head().splitlines() if line.strip()]
+    return ParsedFile(["id", "text", *["label"] * bool(classes)], rows(), doubts=doubts), paths
 
 
-def _ids(members: Iterable[ZipInfo]) -> dict[str, str]:
-    """Return {path: id}. The ids are the file names without suffix if these are unique, else the paths."""
-    paths = [_path(each) for each in members]
-    stems = [PurePosixPath(path).stem for path in paths]
-    return dict(zip(paths, stems if len({*stems}) == len(stems) else paths))
-
-
-def _classes(members: Iterable[ZipInfo]) -> dict[str, str]:
+def _classes(paths: Iterable[str]) -> dict[str, str]:
     """Return {path: label} if the folders are classes, else {}. Members outside these folders are left out."""
-    parts = {_path(each): PurePosixPath(_path(each)).parts for each in members}
+    parts = {path: PurePosixPath(path).parts for path in paths}
     depth = Counter(map(len, parts.values())).most_common(1)[0][0]
     folders = {path: each[-2] for path, each in parts.items() if len(each) == depth > 1}
     names = {*folders.values()}
     if not 1 < len(names) <= len(folders) / 2 or {name.casefold() for name in names} <= SPLITS:
         return {}
     return {path: "" if name.casefold() in WITHOUT_LABEL else name for path, name in folders.items()}
-
-
-def _with_table(opened: _Archive, texts: Sequence[ZipInfo], table: _Table) -> ParsedFile | None:
-    """Join text files with a table in which one column names them, by path, by file name, or by file name without
-    suffix. Return None if there is no such column."""
-    parsed = opened._replace(source=opened.source._replace(limit=None)).parse(table.member, table.reader)
-    if parsed.vectors is not None:
-        return None
-    parsed = parsed._replace(rows=[*parsed.rows])
-    paths = {PurePosixPath(_path(each)): each for each in texts}
-    for name_of in (str, lambda path: path.name, lambda path: path.stem):
-        members = {name_of(path): member for path, member in paths.items()}
-        for column in parsed.columns if len(members) == len(texts) else ():
-            others, more = _by_id(parsed, column)
-            if more and {*more} <= {*members} and not {"id", "text"} & {*others}:
-                empty = [""] * len(others)
-                rows = (
-                    (number, [name, opened.open(member).text().strip(), *more.get(name, empty)])
-                    for number, (name, member) in enumerate(members.items(), 1)
-                )
-                return ParsedFile(["id", "text", *others], rows)
-    return None
 
 
 # ---- Several files as one

@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
-from scipy import sparse
 
 from .labels import GAPS as NO_WORD
 from .labels import natural, plain
 from .parsed import Cells, cell_text
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 Coding: TypeAlias = str | Sequence[str]  # POINT, COMMA, one of BOOLEANS, or the words of a category
 Codings: TypeAlias = Mapping[str, Coding]  # {column: coding}; columns of plain numbers have none
@@ -202,6 +204,8 @@ class Coder:
 
 def expanded(vectors: np.ndarray, columns: Sequence[str], codings: Codings) -> np.ndarray | sparse.csr_array:
     """One-hot encode the categories: each word gets its own feature, which is 1 for the items with that word."""
+    from scipy import sparse
+
     parts = []
     for at, column in enumerate(columns):
         coding = codings.get(column)

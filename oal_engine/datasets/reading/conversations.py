@@ -78,7 +78,13 @@ def is_message(value: Mapping[str, Any]) -> bool:
 def turns_of(value: Any, depth: int = 1) -> list[Turn]:
     """Return the turns of a conversation, [] if a value is not one."""
     if isinstance(value, list | tuple) and value and isinstance(value[0], Mapping):
-        turns = [_turn(each) for each in value if not _is_silent(each)]
+        speaking = (  # not a root without a message, or the reasoning of a model
+            each
+            for each in value
+            if not isinstance(each, Mapping)
+            or (each.get("message", "") is not None and each.get("type") != "reasoning")
+        )
+        turns = [*map(_turn, speaking)]
         return [turn for turn in turns if turn and turn[1]] if all(turns) else []
     if not isinstance(value, Mapping) or depth > MOST_DEPTH:
         return []
@@ -86,12 +92,6 @@ def turns_of(value: Any, depth: int = 1) -> list[Turn]:
         return turns_of(_branch(nodes, value.get("current_node")))
     inner = [turn for key in INSIDE for turn in turns_of(value.get(key), depth + 1)]
     return inner or [turn for turn in [_turn(value)] if turn and turn[0] in USUAL_ROLES]
-
-
-def _is_silent(message: Any) -> bool:
-    """Tell whether an element of a list says nothing, such as a root without a message, or the reasoning of a model."""
-    root = isinstance(message, Mapping) and message.get("message", "") is None
-    return root or (isinstance(message, Mapping) and message.get("type") == "reasoning")
 
 
 def _branch(nodes: Mapping[str, Any], last: Any) -> list[Any]:
@@ -178,8 +178,13 @@ def prompt_and_reply(words: Mapping[str, Sequence[str]]) -> tuple[str, str] | No
 def _side(pattern: re.Pattern[str], words: Mapping[str, Sequence[str]]) -> str | None:
     """Return the one column of messages with roles whose name fits the pattern, else the one column of sentences."""
     fitting = {column: cells[:SAMPLE] for column, cells in words.items() if pattern.fullmatch(column.casefold())}
-    columns = [column for column, cells in fitting.items() if _are_turns(cells)] or [
-        column for column, cells in fitting.items() if _are_sentences(cells) and not ONLY_MESSAGES.match(column)
+    columns = [column for column, cells in fitting.items() if _are_turns(cells)]
+    columns = columns or [
+        column
+        for column, cells in fitting.items()
+        if all(cells)
+        and sum(len(cell.split()) for cell in cells) >= SENTENCE_WORDS * len(cells)
+        and not ONLY_MESSAGES.match(column)
     ]
     return columns[0] if len(columns) == 1 else None
 
@@ -187,10 +192,6 @@ def _side(pattern: re.Pattern[str], words: Mapping[str, Sequence[str]]) -> str |
 def _are_turns(cells: Sequence[str]) -> bool:
     turns = [cell for cell in cells[:SAMPLE] if TRANSCRIPT.match(cell) or conversation(cell)]
     return 2 * len(turns) > len(cells[:SAMPLE])
-
-
-def _are_sentences(cells: Sequence[str]) -> bool:
-    return all(cells) and sum(len(cell.split()) for cell in cells) >= SENTENCE_WORDS * len(cells)
 
 
 def joined(prompt: Any, reply: Any) -> str:

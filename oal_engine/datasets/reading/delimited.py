@@ -10,7 +10,6 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from .names import count_names
 from .parsed import (
     BROKEN,
     UNCLOSED,
@@ -19,7 +18,7 @@ from .parsed import (
     is_number,
 )
 from .sources import DataError, Source, allow_more
-from .tables import DECIMAL, Row, to_table
+from .tables import DECIMAL, Row, count_names, to_table
 
 Dialect = dict[str, Any]  # arguments of csv.reader
 DELIMITERS = {"\t": "tab", ";": "semicolon", "|": "pipe", ",": "comma", " ": "spaces"}  # the likeliest first

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 import unicodedata
+from functools import partial
 from typing import cast
 
 MARKS = {
@@ -42,15 +43,13 @@ def codec_of(encoding: str) -> tuple[str, str]:
     return "utf-8-sig" if encoding == "utf-8" or encoding in DAMAGED else encoding, DAMAGED.get(encoding, "strict")
 
 
-def marked_encoding(head: bytes) -> str | None:
-    """Return the encoding that the byte order mark at the start of a file names, or None."""
-    return next((encoding for mark, encoding in MARKS.items() if head.startswith(mark)), None)
-
-
-def wide_encoding(head: bytes) -> str | None:
-    """Detect UTF-16 or UTF-32 without a byte order mark. Return the encoding, or None."""
+def sure_encoding(head: bytes) -> str | None:
+    """Return the encoding of a file if a byte order mark or zero bytes at its start make it certain, else None."""
+    marked = next((encoding for mark, encoding in MARKS.items() if head.startswith(mark)), None)
+    if marked or b"\0" not in head:
+        return marked
     whole = head[: len(head) // 4 * 4]
-    return next((each for each in WIDE if _is_text(whole.decode(each, "replace"))), None) if b"\0" in head else None
+    return next((each for each in WIDE if _is_text(whole.decode(each, "replace"))), None)
 
 
 def _is_text(text: str) -> bool:
@@ -67,7 +66,9 @@ def encoding_excerpts(content: bytes, start: int) -> dict[str, str]:
     """
     here = content[content.rfind(b"\n", 0, start) + 1 :].partition(b"\n")[0]
     lines = [here, *(line for line in content[start:].split(b"\n")[1:] if not line.isascii())]
-    likely = [*DAMAGED] if _is_damaged(content) else _plausible(b"\n".join(lines)[:GUESS_BYTES])
+    text = content.decode("utf-8", "replace")
+    is_damaged = sum(not each.isascii() and each != "\ufffd" for each in text) > text.count("\ufffd")
+    likely = [*DAMAGED] if is_damaged else _plausible(b"\n".join(lines)[:GUESS_BYTES])
     if not likely:
         return {}
     line = max(lines[:100], key=lambda each: len({decoded(each, encoding) for encoding in likely}))
@@ -90,12 +91,6 @@ def _excerpt(text: str, at: int) -> str:
     return f"{'…' * (start > 0)}{' '.join(text[start:end].split())}{'…' * (end < len(text))}"
 
 
-def _is_damaged(content: bytes) -> bool:
-    """Tell whether bytes are UTF-8 with a few errors: fewer than there are valid non-ASCII characters."""
-    text = content.decode("utf-8", "replace")
-    return sum(not each.isascii() and each != "\ufffd" for each in text) > text.count("\ufffd")
-
-
 def _plausible(content: bytes) -> list[str]:
     """Return up to MAX_CHOICES plausible encodings of bytes, the likeliest first. They decode to different texts."""
     odds = {each: _odd_share(content, each) for each in WESTERN}
@@ -105,7 +100,7 @@ def _plausible(content: bytes) -> list[str]:
     elif FOREIGN_WORD.search(content):
         foreign = (each for each in _detected(content) if each not in WESTERN)
         scripts = [each for each in foreign if _odd_share(content, each) <= MAX_ODD]
-        likely = [*sorted(scripts[:3], key=lambda each: _capital_share(content, each))[:2], *likely]
+        likely = [*sorted(scripts[:3], key=partial(_capital_share, content))[:2], *likely]
     different: dict[str, str] = {}
     for encoding in likely:
         different.setdefault(decoded(content, encoding), encoding)
@@ -122,14 +117,6 @@ def _odd_share(content: bytes, encoding: str) -> float:
     return round(20 * sum(_is_odd(text[at - 1], text[at], text[at + 1]) for at in others) / max(1, len(others))) / 20
 
 
-def _is_odd(before: str, character: str, after: str) -> bool:
-    """Tell whether a character is rare between its neighbors, like a capital or a sign between lower-case letters."""
-    if character.isalpha():
-        inside = before.islower() or (after.islower() and before.isupper() and not before.isascii())
-        return (character.isupper() and inside) or before.isdigit() or after.isdigit()
-    return before.isalpha() and after.isalpha() and character not in IN_WORDS
-
-
 def _capital_share(content: bytes, encoding: str) -> float:
     """Compute the share of capitals among the non-ASCII characters, rounded to 1/10. It is high if a script is decoded
     in a wrong encoding."""
@@ -142,6 +129,14 @@ def _detected(content: bytes) -> list[str]:
 
     matches = from_bytes(content, cp_isolation=list(OTHERS))
     return [each for match in matches for each in OTHERS if each in match.could_be_from_charset]
+
+
+def _is_odd(before: str, character: str, after: str) -> bool:
+    """Tell whether a character is rare between its neighbors, like a capital or a sign between lower-case letters."""
+    if character.isalpha():
+        inside = before.islower() or (after.islower() and before.isupper() and not before.isascii())
+        return (character.isupper() and inside) or before.isdigit() or after.isdigit()
+    return before.isalpha() and after.isalpha() and character not in IN_WORDS
 
 
 def encoded_twice(words: str) -> tuple[str, str] | None:

@@ -13,7 +13,6 @@ import numpy as np
 
 from . import conversations, readers, second_look
 from .codings import COMMA, POINT, Coder, ManyWordsError, expanded_row
-from .columns import Columns
 from .encodings import encoded_twice
 from .guesses import Words, guess_columns, numeric_columns
 from .items import (
@@ -28,9 +27,9 @@ from .items import (
     refuse_unreadable,
     with_details,
 )
-from .parsed import BROKEN, Cells, Line, ParsedFile, cell_text, first_rows, is_whole
+from .json_files import flat_record, record, with_reply
+from .parsed import BROKEN, Cells, Columns, Line, ParsedFile, cell_text, first_rows, is_whole
 from .readers import BINARY, check_reader, exported, live_source, reader_for
-from .records import flat_record, record, with_reply
 from .references import with_noted_decisions
 from .sources import SAMPLE_ROWS, DataError, FileOrPath, Opening, Progress, Source, open_source
 
@@ -225,65 +224,63 @@ def read(
     limit: number of lines and of rows to read (None: all). folder: directory for temporary files with the ids, texts,
         labels and details (None: keep lists in memory). options: fields of `Opening`.
     """
-    opening, many = Opening(**options), list[str]()
+    opening, is_import, many = Opening(**options), label_values is None, list[str]()
     while True:
-        try:
-            return _read(path, opening, columns, progress, label_values, vectors, width, many, limit, folder)
-        except ManyWordsError as error:  # raised by rows after the sample
-            many += error.columns
+        with parse(path, opening, progress, limit) as (source, reader, parsed, words):
+            if columns is None and parsed.doubts:
+                raise DataError(parsed.doubts[0].question)
+            parsed = parsed._replace(rows=islice(parsed.rows, limit))
+            wanted, complete, parsed = _with_roles(parsed, columns, words, vectors, source.name, is_import)
+            complete = replace(complete, features=tuple(each for each in complete.features or () if each not in many))
+            check_columns(complete, parsed, source.name)
+            complete = with_details(complete, parsed.columns, words, source.name)
+            try:
+                items = collect_items(parsed, complete, source.name, label_values, source.limits, width, folder)
+            except ManyWordsError as error:  # categories in the first rows, but not in later ones
+                many += error.columns
+                continue
+            if is_import:
+                refuse_unreadable(items, source, reader)
+            features = len(items.feature_names)
+            described = description(reader, parsed.detected, parsed.columns, items.columns, features)
+            items = replace(items, columns=_as_read(wanted, items.columns, complete), description=described)
+            if not (limit and len(items.ids) >= limit - 1):  # the beginning of a sorted file has one label
+                second_look.look(items, opening.layout, source.name, is_import)
+            return items
 
 
-def _read(
-    path: FileOrPath,
-    opening: Opening,
-    columns: Columns | None,
-    progress: Progress | None,
-    label_values: dict[str, int] | None,
-    vectors: Vectors | None,
-    width: int,
-    many: list[str],
-    limit: int | None,
-    folder: Path | None,
-) -> Items:
-    """Read the items of a file as `read` does, without the columns `many`, which have too many words for a category."""
-    with parse(path, opening, progress, limit) as (source, reader, parsed, words):
-        if columns is None and parsed.doubts:
-            raise DataError(parsed.doubts[0].question)
-        parsed = parsed._replace(rows=islice(parsed.rows, limit))
-        numeric = numeric_columns(words)
-        wanted = columns or guess_columns(words, numeric)
-        if vectors:
-            if not wanted.text:
-                raise DataError(f"{vectors.name} must belong to texts. {source.name} has none: name its text.")
-            wanted = replace(wanted, features=(*(wanted.features or ()), VECTORS))
-            parsed = _with_vectors(parsed, vectors, source.name)
-        complete = completed(wanted, parsed, words, numeric)
-        complete = replace(complete, features=tuple(each for each in complete.features or () if each not in many))
-        if label_values is not None:
-            complete = replace(complete, codings=wanted.codings)
-        check_columns(complete, parsed, source.name)
-        complete = with_details(complete, parsed.columns, words, source.name)
-        if parsed.vectors is not None and label_values is not None:
-            parsed = parsed.numbered(0 if (complete.features or ())[:1] == ("0",) else 1, source.name)
+def _with_roles(
+    parsed: ParsedFile, columns: Columns | None, words: Words, vectors: Vectors | None, name: str, is_import: bool
+) -> tuple[Columns, Columns, ParsedFile]:
+    """Guess the roles of the columns unless they are given, and add the vectors of a separate file. Return the roles
+    as wanted, the complete ones, and the file."""
+    numeric = numeric_columns(words)
+    wanted = columns or guess_columns(words, numeric)
+    if vectors:
+        if not wanted.text:
+            raise DataError(f"{vectors.name} must belong to texts. {name} has none: name its text.")
+        wanted = replace(wanted, features=(*(wanted.features or ()), VECTORS))
+        parsed = _with_vectors(parsed, vectors, name)
+    complete = completed(wanted, parsed, words, numeric)
+    if not is_import:
+        complete = replace(complete, codings=wanted.codings)
+        if parsed.vectors is not None:
+            parsed = parsed.numbered(0 if (complete.features or ())[:1] == ("0",) else 1, name)
             complete = replace(complete, text=(), features=())
-        items = collect_items(parsed, complete, source.name, label_values, source.limits, width, folder)
-        if label_values is None:
-            refuse_unreadable(items, source, reader)
-        wanted = replace(
-            wanted,
-            id=items.columns.id if "id" in wanted.guessed else wanted.id,
-            fills=items.columns.fills,
-            details=complete.details,
-            shown_columns=complete.shown_columns,
-        )
-        if items.columns.codings:
-            wanted = replace(wanted, features=items.columns.features, codings=items.columns.codings)
-        features = len(items.feature_names)
-        described = description(reader, parsed.detected, parsed.columns, items.columns, features)
-        items = replace(items, columns=wanted, description=described)
-        if not (limit and len(items.ids) >= limit - 1):  # the beginning of a file that is sorted by label has one label
-            second_look.look(items, opening.layout, source.name, is_import=label_values is None)
-        return items
+    return wanted, complete, parsed
+
+
+def _as_read(wanted: Columns, read: Columns, complete: Columns) -> Columns:
+    """Return the roles with which later files are read in the same way as this one."""
+    if read.codings:
+        wanted = replace(wanted, features=read.features, codings=read.codings)
+    return replace(
+        wanted,
+        id=read.id if "id" in wanted.guessed else wanted.id,
+        fills=read.fills,
+        details=complete.details,
+        shown_columns=complete.shown_columns,
+    )
 
 
 def read_vectors(path: FileOrPath, **options: Any) -> Vectors:

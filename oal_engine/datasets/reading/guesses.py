@@ -27,12 +27,10 @@ from ...output.tables import (
     numbers_of,
 )
 from .codings import MAX_WORDS, NO_NUMBER, NUMBER_SHARE, Coding, are_dates, coding_of, formatted_number
-from .columns import Columns
 from .labels import HASH, PAIRS, gaps_among, label_parts, parts, plain
-from .names import kind_of_name
-from .parsed import counted, is_number, text_of
+from .parsed import Columns, counted, is_number, text_of
 from .sources import SAMPLE_ROWS
-from .tables import are_consecutive
+from .tables import are_consecutive, kind_of_name
 
 TEXT_NAMES = r"text|full_text|tokens|words|tweet|message|content|sentence|body|document|comment|review|post"
 TITLES = {"title", "ti", "document title", "article title", "item title", "primary title", "subject"}
@@ -74,12 +72,13 @@ Words: TypeAlias = dict[str, tuple[str, ...]]  # column: its cells in the first 
 
 def numeric_columns(words: Words) -> tuple[str, ...]:
     """Return the columns of numbers; some of their cells may be missing."""
-    return tuple(column for column, cells in words.items() if any(map(is_number, cells)) and _mostly_numbers(cells))
-
-
-def _mostly_numbers(cells: Sequence[str]) -> bool:
-    odd = [cell for cell in cells if not is_number(cell)]
-    return len(odd) <= (1 - NUMBER_SHARE) * len(cells) or all(cell.strip().casefold() in NO_NUMBER for cell in odd)
+    columns = list[str]()
+    for column, cells in words.items():
+        odd = [cell for cell in cells if not is_number(cell)]
+        few = len(odd) <= (1 - NUMBER_SHARE) * len(cells)
+        if len(odd) < len(cells) and (few or all(cell.strip().casefold() in NO_NUMBER for cell in odd)):
+            columns.append(column)
+    return tuple(columns)
 
 
 def coded_columns(words: Words, numeric: Collection[str]) -> dict[str, Coding]:
@@ -101,7 +100,7 @@ def several_labels(cells: Sequence[str]) -> str | None:
     """Return the most frequent cell that seems to hold several labels, such as a|b. Return None unless most
     of the pieces between separators recur, as labels would."""
     for separator in (r"\|", ";", ",", HASH):
-        cut = {cell: parts(cell, separator) for cell in set(cells)}
+        cut = {cell: parts(cell, separator) for cell in dict.fromkeys(cells)}
         several = [cell for cell, words in cut.items() if len(words) > 1]
         if not several or max(map(len, several)) > LABEL_CHARACTERS:
             continue
@@ -259,7 +258,8 @@ def _label_candidates(words: Words, columns: Columns) -> tuple[str, ...]:
     likely |= {column for column in few if RATINGS.fullmatch(_plain_name(column)) or is_made(column)}
     ratings = [x for x, kinds in few.items() if kind_of_name(x) == "label" or (x in likely and len(kinds) > 1)]
     scores = [column for column in rest if (len(rest) == 1 or is_made(column)) and are_scores(words[column])]
-    files = [SOURCE] if SOURCE in words and _are_files_of_classes(words[SOURCE]) else []
+    names = {Path(cell).name.casefold() for cell in words.get(SOURCE, ())}  # such as spam.csv and ham.csv
+    files = [SOURCE] if len(names) > 1 and all("." in name and not PARTS.match(name) for name in names) else []
     return (*(column for column in rest if column in (*pairs, *ratings, *scores)), *files)
 
 
@@ -302,12 +302,6 @@ def are_measurements(cells: Sequence[str]) -> bool:
     """Tell whether cells are numbers of too many different values to be label words."""
     numbers = _label_words(cells)
     return len(numbers) > MOST_RATINGS and not _has_few_words(cells) and all(map(is_number, numbers))
-
-
-def _are_files_of_classes(cells: Sequence[str]) -> bool:
-    """Tell whether cells are file names that could be the names of classes, such as spam.csv and ham.csv."""
-    names = {Path(cell).name.casefold() for cell in cells}
-    return len(names) > 1 and all("." in name and not PARTS.match(name) for name in names)
 
 
 def _label_words(cells: Sequence[str]) -> set[str]:
@@ -353,32 +347,21 @@ def _guess_id(words: Words, prose: list[str]) -> str | None:
     first = next(iter(words), "")
     serial = len(words) > 1 and SERIAL.fullmatch(first.casefold()) and not re.fullmatch(r"c2", [*words][1])
     numbers = words[first][:SAMPLE_ROWS] if serial else ()
-    if len(numbers) > 1 and (are_consecutive(numbers) or _are_shuffled_numbers(first, numbers)):
+    nameless = first.casefold() in ("c1", "index") or first.startswith("Unnamed")  # as pandas writes an index
+    if len(numbers) > 1 and (are_consecutive(numbers) or (nameless and _are_different(numbers))):
         return next(fitting, first)
-    return next(fitting, first if first and _are_unnamed(words) and _are_long_numbers(words[first]) else None)
+    cells = words.get(first, ())
+    are_long = len(cells) > 1 and all(len(cell) >= LONG_NUMBER for cell in cells)  # unlike measurements
+    return next(fitting, first if are_long and _are_unnamed(words) and _are_different(cells) else None)
 
 
 def _is_called_id(column: str) -> bool:
     return re.search(r"(?i)ids?$", column) is not None and not NO_IDS.fullmatch(column.casefold())
 
 
-def _is_coordinate(column: str, others: Collection[str]) -> bool:
-    return _plain_name(column) == "y" and "x" in map(_plain_name, others)
-
-
-def _are_shuffled_numbers(column: str, cells: Sequence[str]) -> bool:
-    """Tell whether a column without a name, as pandas writes an index, has different whole numbers."""
-    nameless = column.casefold() in ("c1", "index") or column.startswith("Unnamed")
-    return nameless and all(map(str.isdigit, cells)) and len({*cells}) == len(cells)
-
-
-def _are_long_numbers(cells: Sequence[str]) -> bool:
-    """Tell whether cells are whole numbers, all different, of at least LONG_NUMBER digits, unlike measurements."""
-    return (
-        len(cells) > 1
-        and len({*cells}) == len(cells)
-        and all(len(cell) >= LONG_NUMBER and cell.isdigit() for cell in cells)
-    )
+def _are_different(cells: Sequence[str]) -> bool:
+    """Tell whether cells are whole numbers, all different."""
+    return len({*cells}) == len(cells) and all(map(str.isdigit, cells))
 
 
 def _plain_name(column: str) -> str:
@@ -407,13 +390,13 @@ def _guess_label(words: Words, rest: list[str], letters: Collection[str], has_te
     """Guess the label column: one named like a label, else the last or first one if it has few different words. In a
     file with texts and a header, a column of numbers is the label only if it is named like one."""
     rest = [column for column in rest if len({*words[column]}) > 1]  # a constant is not a label
-    exact, *_ = LABEL_NAMES
+    exact, has_x = LABEL_NAMES[0], "x" in map(_plain_name, words)  # x and y are coordinates
     called = [
         column
         for names in LABEL_NAMES
         for column in rest
         if names.fullmatch(_plain_name(column))
-        and (not are_measurements(words[column]) or (names is exact and not _is_coordinate(column, words)))
+        and (not are_measurements(words[column]) or (names is exact and not (_plain_name(column) == "y" and has_x)))
     ]
     few = {column: _has_few_words(words[column]) for column in called}
     called.sort(key=lambda column: (is_made(column), not (has_texts or few[column])))

@@ -8,16 +8,14 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite, isinf, isnan, nan
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
 from ...output.tables import numbers_of
 from ..block_files import Strings, strings, take
 from . import details
 from .codings import MAX_WORDS, Coder, expanded, feature_names
-from .columns import Columns
 from .guesses import Words, are_lists, coded_columns, numbers_in
 from .labels import classes_of, later_meanings, meanings
 from .parsed import (
@@ -25,6 +23,7 @@ from .parsed import (
     NON_FINITE,
     UNCLOSED,
     Cells,
+    Columns,
     ParsedFile,
     Skipped,
     cell_text,
@@ -36,6 +35,9 @@ from .parsed import (
     text_of,
 )
 from .sources import LIMITS, DataError, Limits, Source, allow_more
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 EMPTY, DUPLICATE, NON_NUMERIC, SURROGATE = "empty text", "duplicate id", "non-numeric row", "half a character"
 OVERLONG, OTHER_LENGTH = "overlong line", "other-length vector"

@@ -3,8 +3,9 @@ or strings. The keys of several such lists, such as train and test, or spam and 
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, islice
 from json import JSONDecodeError, JSONDecoder
@@ -13,14 +14,12 @@ from typing import Any, TypeAlias
 from ...output.tables import LABEL
 from . import foreign
 from .codings import MAX_WORDS
-from .conversations import CHATS, is_conversation
+from .conversations import CHATS, conversation, is_conversation, is_message
 from .guesses import LABEL_NAMES, PARTS, SOURCE, TEXT_NAMES
 from .labels import MORE_PAIRS, PAIRS, plain
-from .names import kind_of_name
 from .parsed import BROKEN, Doubt, ParsedFile, cell_text, is_whole, name_list
-from .records import annotated, flat_record, record, with_reply
 from .sources import HEAD_BYTES, DataError, Source
-from .tables import to_table
+from .tables import kind_of_name, to_table
 
 Flatten: TypeAlias = Callable[[Mapping[str, Any]], dict[str, Any]]
 Objects: TypeAlias = Iterator[tuple[int, dict[str, Any] | None]]  # each with its number; None: a broken one
@@ -103,17 +102,15 @@ def _have_replies(objects: Sequence[Mapping[str, Any]]) -> bool:
     asked = [with_reply(values) for values in objects if {"messages", "completion"} & {*values}]
     replies = [each["label"] for each in asked if not {"messages", "completion"} & {*each}]
     few = len({*replies}) <= max(2, len(replies) / 2)
-    return 0 < len(replies) == len(asked) and few and not any(map(_is_sentence, replies))
-
-
-def _is_sentence(reply: str) -> bool:
-    """Tell whether a reply is longer than a label."""
-    ends = reply.rstrip().endswith((".", "!", "?"))
-    return ends or "\n" in reply or len(reply.split(maxsplit=LABEL_WORDS)) > LABEL_WORDS
+    are_short = not any(
+        reply.rstrip().endswith((".", "!", "?")) or "\n" in reply or len(reply.split()) > LABEL_WORDS
+        for reply in replies
+    )
+    return 0 < len(replies) == len(asked) and few and are_short
 
 
 @foreign.foreign
-def json(source: Source) -> ParsedFile:
+def json_file(source: Source) -> ParsedFile:
     """Parse a JSON array of objects, rows or texts; objects around such arrays; an object of columns; or several values
     after one another, such as JSON lines."""
     text = _without_mark(source.text())
@@ -127,7 +124,11 @@ def json(source: Source) -> ParsedFile:
     value, end = JSONDecoder().raw_decode(text, start)
     if not text[end:].strip():
         return _walk(source, value)
-    return _walk(source, [value, *_values(text, end)])
+    values = [value]
+    while (end := _next(text, end, ",")) < len(text):
+        value, end = JSONDecoder().raw_decode(text, end)
+        values.append(value)
+    return _walk(source, values)
 
 
 def _loaded(line: str) -> Any:
@@ -137,13 +138,6 @@ def _loaded(line: str) -> Any:
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, list | dict) else None
-
-
-def _values(text: str, at: int) -> Iterator[Any]:
-    """Yield the JSON values that follow one another in a text."""
-    while (at := _next(text, at, ",")) < len(text):
-        value, at = JSONDecoder().raw_decode(text, at)
-        yield value
 
 
 def _next(text: str, at: int, skipped: str = "") -> int:
@@ -280,10 +274,11 @@ def _walk(source: Source, value: Any) -> ParsedFile:
 def _wrapped(value: dict[str, Any]) -> Any:
     """Return the items that an object wraps: a list, an object that holds one, or objects under their keys.
     Return None if it is an object of columns."""
-    items = next((value[name] for name in ITEMS if isinstance(value.get(name), list)), None)
-    if items is None:
-        items = _only_objects(value)
     inner = [*value.values()]
+    items = next((value[name] for name in ITEMS if isinstance(value.get(name), list)), None)
+    if items is None:  # the longest list of objects, such as the messages of a chat
+        lists = sorted((each for each in inner if _kind(each) is dict), key=len, reverse=True)
+        items = lists[0] if lists and len(lists[0]) > max(map(len, lists[1:]), default=-1) else None
     if items is not None and (not all(isinstance(each, list) for each in inner) or _kind(items) is dict):
         return items
     objects = [each for each in inner if isinstance(each, dict)]
@@ -301,12 +296,6 @@ def _holds_items(value: Mapping[str, Any]) -> bool:
     return any(_holds_items(each) if isinstance(each, dict) else _kind(each) in (dict, list) for each in value.values())
 
 
-def _only_objects(value: Mapping[str, Any]) -> list[Any] | None:
-    """Return the longest list of objects in an object, such as the messages of a chat. Return None if two are so."""
-    lists = sorted((each for each in value.values() if _kind(each) is dict), key=len, reverse=True)
-    return None if not lists or (len(lists) > 1 and len(lists[0]) == len(lists[1])) else lists[0]
-
-
 def _of_parts(source: Source, parts: dict[str, Any]) -> ParsedFile | None:
     """Turn an object whose values all are lists of objects, of rows or of texts into one table, in which the keys are a
     column. Return None for another object, and for one of columns."""
@@ -316,30 +305,20 @@ def _of_parts(source: Source, parts: dict[str, Any]) -> ParsedFile | None:
     are_rows = kinds == {dict} or (kinds == {list} and all(" " in cell_text(part[0]) for part in parts.values()))
     if len(parts) == 1 and are_rows:
         return _walk(source, *parts.values())
-    names = [key for key, part in parts.items() for _ in part]
-    column = LABEL if _are_classes(parts) else SOURCE
+    names, rows = [key for key, part in parts.items() for _ in part], chain.from_iterable(parts.values())
+    are_classes = 1 < len(parts) <= MAX_WORDS and not any(PARTS.match(key.casefold()) for key in parts)
+    column = LABEL if are_classes else SOURCE
     if kinds == {dict}:
         keys = [{*part[0]} for part in parts.values()]
         if not set.intersection(*keys):
             return None  # lists of different things
         if any(each != keys[0] for each in keys) or any(map(_is_label, keys[0])):
             column = SOURCE
-        return _walk(source, [each | {column: name} for each, name in zip(_joined(parts), names)])
+        return _walk(source, [each | {column: name} for each, name in zip(rows, names)])
     if kinds == {list} and are_rows:
-        cells = ((number, [*map(cell_text, each)]) for number, each in enumerate(_joined(parts), 1))
-        table = to_table(source, cells, {})
-        rows = ((line, cells if isinstance(cells, str) else [*cells, names[line - 1]]) for line, cells in table.rows)
-        return table._replace(columns=[*table.columns, column], rows=rows)
+        cells = ((number, [*map(cell_text, each)]) for number, each in enumerate(rows, 1))
+        return to_table(source, cells, {}).with_cells([column], lambda line, _: [names[line - 1]])
     return _of_lists(source, parts, names, column) if kinds == {str} and len(parts) > 1 else None
-
-
-def _joined(parts: Mapping[str, list[Any]]) -> Iterator[Any]:
-    return chain.from_iterable(parts.values())
-
-
-def _are_classes(parts: Mapping[str, Any]) -> bool:
-    """Tell whether the keys of lists could be classes, unlike train and test."""
-    return 1 < len(parts) <= MAX_WORDS and not any(PARTS.match(key.casefold()) for key in parts)
 
 
 def _of_lists(source: Source, lists: dict[str, list[str]], names: list[str], column: str) -> ParsedFile | None:
@@ -358,7 +337,9 @@ def _of_lists(source: Source, lists: dict[str, list[str]], names: list[str], col
     detected = {"header": "yes" if is_header else "no"}
     if is_header and len(lengths) == 1:
         return ParsedFile([*lists], enumerate(map(list, zip(*lists.values())), 1), detected=detected, doubts=doubts)
-    return ParsedFile(["text", column], enumerate(map(list, zip(_joined(lists), names)), 1), detected=detected)
+    return ParsedFile(
+        ["text", column], enumerate(map(list, zip(chain.from_iterable(lists.values()), names)), 1), detected=detected
+    )
 
 
 def _names_a_column(key: str, texts: Sequence[str]) -> bool:
@@ -375,3 +356,111 @@ def _hugging_face(source: Source, value: dict[str, Any]) -> ParsedFile:
         for each in value["rows"]
     ]
     return _walk(source, rows)
+
+
+# ---- Objects of labeling tools
+
+
+MAX_DEPTH = 4  # of nested objects whose values become columns
+VERDICTS = {"accept": "yes", "reject": "no", "ignore": ""}  # {answer in Prodigy: label}
+
+
+def record(line: str) -> dict[str, Any] | None:
+    """Parse a line as a JSON object. Return None if it is not one."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _cells(value: Mapping[str, Any], before: str = "", depth: int = 1) -> Iterator[tuple[str, Any]]:
+    """Yield the dotted names and the values of an object and of its nested objects, down to MAX_DEPTH. An object
+    {"choices": [...]}, as Label Studio exports several choices in its short format, is one value: its list. So is a
+    message with a role."""
+    for name, inner in value.items():
+        if isinstance(inner, dict) and [*inner] == ["choices"]:
+            yield f"{before}{name}", inner["choices"]
+        elif isinstance(inner, dict) and is_message(inner):
+            yield f"{before}{name}", inner
+        elif isinstance(inner, dict) and depth < MAX_DEPTH:
+            yield from _cells(inner, f"{before}{name}.", depth + 1)
+        else:
+            yield f"{before}{name}", inner
+
+
+def flat_record(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Flatten a JSON object: nested names become `outer.inner`, and the label of a labeling tool becomes `label`."""
+    if isinstance(value.get("mapping"), dict) and (words := conversation(value)):  # ChatGPT
+        value = {name: cell for name, cell in value.items() if name != "mapping"} | {"conversation": words}
+    flat = dict(_cells(value))
+    match value:
+        case {"annotations": list(annotations), "data": dict()}:  # Label Studio
+            return _without(flat, "annotations", "predictions") | {"label": _choices(annotations)}
+        case {"text": str(), "options": list(), "answer": str(answer)}:  # Prodigy, with several options
+            return _without(flat, "options") | {"label": value.get("accept", "") if answer == "accept" else ""}
+        case {"text": str(), "answer": "accept" | "reject" | "ignore" as answer}:  # Prodigy
+            return flat | {"label": VERDICTS[answer]}
+        case {"text": str(), "cats": dict(cats)}:  # spaCy
+            return _without(flat, *(f"cats.{name}" for name in cats)) | {"label": _categories(cats)}
+        case {"fields": dict(), "responses": dict(responses)}:  # Argilla
+            return _without(flat, *(f"responses.{name}" for name in responses)) | {
+                "label": _response(chain.from_iterable(filter(None, responses.values())))
+            }
+        case {"status": str()} if questions := [
+            name for name in value if f"{name}.users" in value
+        ]:  # Argilla, as a table
+            parts = [name for name in flat if name.partition(".")[0] == questions[0].partition(".")[0]]
+            return _without(flat, *parts) | {"label": value[questions[0]] or ""}
+    return flat
+
+
+def with_reply(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Flatten an object of a fine-tuning format of OpenAI: the message of the user becomes `text`, the reply to it
+    `label`. An object with more messages, or with a text or a label of its own, is flattened as any other."""
+    flat = flat_record(value)
+    match value:
+        case {"text": _} | {"label": _}:
+            return flat
+        case {"prompt": str(text), "completion": str(word)}:  # the older format
+            return _without(flat, "prompt", "completion") | {"text": text, "label": word.strip()}
+        case {
+            "messages": [*before, {"role": "user", "content": str(text)}, {"role": "assistant", "content": str(word)}]
+        } if all(each.get("role") == "system" for each in before):
+            return _without(flat, "messages") | {"text": text, "label": word}
+    return flat
+
+
+def annotated(value: Any) -> dict[str, Any] | None:
+    """Merge a pair of text and annotations, as spaCy stores it, into one object. Return None for anything else."""
+    match value:
+        case [str(text), {"cats": dict()} as annotations]:
+            return {"text": text, **annotations}
+    return None
+
+
+def _choices(annotations: Iterable[Any]) -> list[str] | str:
+    """Return the choices in the first annotation of Label Studio that was not skipped ("": none)."""
+    submitted = [each for each in annotations if isinstance(each, dict) and not each.get("was_cancelled")]
+    results = submitted[0].get("result") if submitted else ()
+    values = [each.get("value") for each in results or () if isinstance(each, dict)]
+    words = [value.get("choices") or () for value in values if isinstance(value, dict)]
+    return [*chain.from_iterable(words)] or ""
+
+
+def _categories(cats: Mapping[str, Any]) -> list[str] | str:
+    """Return the spaCy categories that score at least 0.5, or "yes" or "no" if there is only one category."""
+    chosen = [name for name, score in cats.items() if isinstance(score, int | float) and score >= 0.5]
+    return chosen if len(cats) > 1 else "yes" if chosen else "no" if cats else ""
+
+
+def _response(responses: Iterable[Any]) -> Any:
+    """Return the value of the first submitted Argilla response, or "" if there is none."""
+    submitted = (
+        each for each in responses if isinstance(each, dict) and each.get("status") not in ("draft", "discarded")
+    )
+    return next((each.get("value", "") for each in submitted), "")
+
+
+def _without(cells: dict[str, Any], *columns: str) -> dict[str, Any]:
+    return {name: cell for name, cell in cells.items() if name not in columns}

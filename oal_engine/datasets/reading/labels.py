@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from operator import ge, gt, le, lt
+from typing import NamedTuple
 
 import numpy as np
 
-from .columns import Columns
-from .parsed import Skipped, cell_text, counted, is_number
+from .parsed import Columns, Skipped, cell_text, counted, is_number
 from .sources import DataError
 
 PAIRS = (
@@ -55,7 +55,16 @@ COMPARISONS = {">=": ge, ">": gt, "<=": le, "<": lt}
 THRESHOLD = re.compile(r"([<>]=?)\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)")  # a positive label such as >=0.5
 LIST, QUOTED = re.compile(r'(?:\{"choices": ?)?\[([^\[\]]*)\]\}?'), re.compile(r"""(["'])(.*?)\1""")
 HASH = r"#(?=\w)"  # before a label, but not at the end of one, as in C#
+NEGATIONS = ("non", "not", "no", "un", "ir", "in", "dis")  # before a word that is positive
 CLASSES = range(2, np.iinfo(np.int8).max + 1)  # allowed numbers of classes
+
+
+class Proposal(NamedTuple):
+    """The likely meaning of label words: which are positive, whether each is a class, and which mean "no label"."""
+
+    positive: tuple[str, ...]
+    each_word: bool
+    unknown: tuple[str, ...]
 
 
 def meanings(words: Skipped, columns: Columns, classes: tuple[str, ...], name: str) -> dict[str, int]:
@@ -278,3 +287,23 @@ def plain(word: str) -> str:
 def _canonical(word: str) -> str:
     """Normalize the notation of a number: "1" for 1.0, "" for NaN. Return other words as they are."""
     return cell_text(float(word)) if is_number(word) else word
+
+
+def propose(counts: Mapping[str, int]) -> Proposal:
+    """Propose the meaning of label words {word: count}. Three or more words are classes. Of two words, the positive one
+    is taken from a list of known pairs, else it is the word that the other one negates, else the rarer word."""
+    gaps = gaps_among(counts)
+    forms: dict[str, int] = {}
+    for word in counts.keys() - gaps - {""}:
+        forms[plain(word)] = forms.get(plain(word), 0) + counts[word]
+    pair = next((each for each in (*PAIRS, *MORE_PAIRS) if forms and forms.keys() <= {*each}), None)
+    if len(forms) > 2 or not forms:
+        return Proposal((), len(forms) > 2, tuple(sorted(gaps)))
+    negated = (
+        each
+        for each in forms
+        for other in forms
+        if other.endswith(each) and other.removesuffix(each).strip(" -_") in NEGATIONS
+    )
+    positive = pair[0] if pair else next(negated, min(forms, key=lambda each: (forms[each], each)))
+    return Proposal(tuple(word for word in counts if plain(word) == positive), False, tuple(sorted(gaps)))

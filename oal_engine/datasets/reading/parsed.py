@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from math import isnan
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
-from scipy import sparse
 
 from .conversations import conversation
 from .sources import DataError
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 T = TypeVar("T", bound=tuple[Any, ...])
 BROKEN, NON_FINITE, UNCLOSED = "broken line", "non-finite row", "unclosed-quote line"  # why a reader skips a row
@@ -63,18 +66,24 @@ class ParsedFile(NamedTuple):
     doubts: tuple[Doubt, ...] = ()
     repeated: Mapping[str, str] = MappingProxyType({})
 
+    def with_cells(self, names: Sequence[str], cells_of: Callable[[int, Cells], Cells]) -> ParsedFile:
+        """Add columns. cells_of: function from the line number and the cells of a readable row to its further cells."""
+        rows = (
+            (line, cells if isinstance(cells, str) else [*cells, *cells_of(line, cells)]) for line, cells in self.rows
+        )
+        return self._replace(columns=[*self.columns, *names], rows=rows)
+
     def numbered(self, first: int, name: str) -> ParsedFile:
         """Renumber the columns of sparse vectors from `first`, 0 or 1. Raise DataError if `first` is 1 but there is a
         column 0."""
-        if first == self.first or not sparse.issparse(self.vectors):
+        if first == self.first or not hasattr(self.vectors, "indptr"):
             return self
         matrix: Any = self.vectors
         if first:
             raise DataError(f"{name} has the column 0: its columns must be numbered from 1, as before.")
         shape = matrix.shape[0], matrix.shape[1] + 1
-        return self._replace(
-            vectors=sparse.csr_array((matrix.data, matrix.indices + 1, matrix.indptr), shape=shape), first=0
-        )
+        vectors = type(matrix)((matrix.data, matrix.indices + 1, matrix.indptr), shape=shape)
+        return self._replace(vectors=vectors, first=0)
 
 
 def first_rows(rows: Iterator[T], limit: int) -> list[T]:
@@ -172,3 +181,51 @@ def counted(counts: dict[str, int], limit: int = 20) -> str:
 def plural(count: int, noun: str) -> str:
     """Return a count with its noun, such as "2 items"."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+# ---- The roles of columns
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The role of each column, and the label words that are positive.
+
+    text: columns whose cells, joined by newlines, are the text. label, id: a column, or None if there is none.
+    features: columns of numbers (None: every numeric column of a file without texts). In a file with texts, a cell may
+        also hold a list, such as [0.5, -1]; the numbers of all these cells are the vector of the text.
+    positive: label words of the positive class.
+    contains: a label cell such as `exercise|food` is a set of labels, separated by | ; or , and is positive if one of
+        its labels is. An empty cell is negative.
+    multiclass: each label word is a class of its own.
+    unknown: label words that mean "no label" (None: NA, NULL and the like).
+    headings: a label cell holds MeSH headings such as `Heart Diseases/*TH; Human.`, and is positive if one of them,
+        without its qualifiers, is. An empty cell is negative, and not all positive words need to occur.
+    missing: treatment of feature cells without a number, one of MISSING (None: refuse the file).
+    fills: {column: number} for such cells in later files.
+    codings: {column: how its words become numbers} for feature columns, see codings.py (empty: detect it in the file).
+    guessed: the roles that are guesses, not named by a user. If the cells of a guessed id repeat, the ids of the items
+        are their line numbers instead.
+    details: further columns that are stored with the items (None: the first unused ones).
+    shown_columns: details that are shown with an item (None: chosen by their names).
+    """
+
+    text: tuple[str, ...] = ()
+    label: str | None = None
+    id: str | None = None
+    features: tuple[str, ...] | None = None
+    positive: tuple[str, ...] = ()
+    contains: bool = False
+    multiclass: bool = False
+    unknown: tuple[str, ...] | None = None
+    headings: bool = False
+    missing: str | None = None
+    fills: dict[str, float] = field(default_factory=dict, compare=False)
+    codings: dict[str, Any] = field(default_factory=dict, compare=False)
+    guessed: tuple[str, ...] = field(default=(), compare=False)
+    details: tuple[str | None, ...] | None = None
+    shown_columns: tuple[str, ...] | None = None
+
+    @property
+    def holds_sets(self) -> bool:
+        """Whether a label cell is a set of labels, so that a new combination of labels has a meaning, too."""
+        return self.contains or self.headings

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from scipy import sparse
+import numpy as np
 
-from . import proposals
 from .codings import Codings
-from .columns import Columns
 from .delimited import DELIMITERS
-from .file import TWICE, cell_words, description, parse
+from .file import TWICE, cell_words, description, parse, read
 from .guesses import (
     Words,
     are_lists,
@@ -29,9 +28,9 @@ from .guesses import (
     possible_labels,
     several_labels,
 )
-from .items import check_present
+from .items import Items, check_present
 from .labels import CLASSES, are_clear, label_parts
-from .parsed import Cells, Doubt, ParsedFile, cell_text, is_number, name_list, plural
+from .parsed import Cells, Columns, Doubt, ParsedFile, cell_text, is_number, name_list, plural
 from .readers import BINARY, reader_for
 from .sources import SAMPLE_ROWS, DataError, FileOrPath, NotDecoded, Opening, open_source
 
@@ -41,6 +40,8 @@ LAYOUT = (
 )  # parts of the layout, in this order  # fmt: skip
 MAX_LABEL_WORDS, LABEL_WORD_CHARACTERS = 50, 60  # of a column whose words are offered as labels
 SURVEYED_ROWS, MOST_COUNTED = 100, 200  # rows that are counted at a time; columns whose words are counted
+PERSON, MODEL, IGNORE = "labels that a person gave", "labels that a model made (audit them)", "ignore"
+SHOWN_NUMBERS = 12  # how many numbers of a first item are shown
 VECTORS = ("svmlight", "npy", "npz")  # formats in which every column has its role already
 
 
@@ -74,7 +75,16 @@ class Peek(NamedTuple):
     @property
     def label_doubt(self) -> Doubt | None:
         """The question which column holds the labels, or who made them; None if that is clear."""
-        return proposals.label_doubt(self.pairs, self.model_column)
+        if column := self.model_column:
+            question = f"{column}: {PERSON} (--label {column!r}), {MODEL} (--label ''), or {IGNORE} (--label '')?"
+            return Doubt("made", question, (PERSON, MODEL, IGNORE))
+        if not self.pairs:
+            return None
+        question = (
+            f"The label could be in the column {name_list(self.pairs, 8)}: say which column holds it "
+            f"(--label {self.pairs[0]!r}), or that there are no labels (--label '')."
+        )
+        return Doubt("label", question, self.pairs)
 
     @property
     def description(self) -> dict[str, Any]:
@@ -136,8 +146,9 @@ def _peek(path: FileOrPath, rows: int, lines: int | None, named: Mapping[str, An
         if parsed.vectors is not None:
             preview = preview or [{} for _ in range(min(rows, parsed.vectors.shape[0]))]
             for at, row in enumerate(preview):
-                values = sparse.coo_array(parsed.vectors[[at]])
-                pairs = zip(values.col[:12] + parsed.first, values.data)
+                numbers = _dense(parsed.vectors, at)
+                filled = np.flatnonzero(numbers)[:12]
+                pairs = zip(filled + parsed.first, numbers[filled])
                 row["features"] = " ".join(f"{number}:{value:g}" for number, value in pairs)
         lists = tuple(column for column, cells in words.items() if are_lists(cells))
         several = {column: cell for column, cells in words.items() if (cell := several_labels(cells))}
@@ -267,3 +278,46 @@ def layout_sentence(description: Mapping[str, Any]) -> str:
         parts.append(f"left out: {name_list(description['left_out'], 8)}")
     twice = f" Some words seem to be encoded twice, such as {description[TWICE]}." if TWICE in description else ""
     return "; ".join(parts) + "." + twice
+
+
+class FirstItem(NamedTuple):
+    """An item as it will be imported. meaning: positive, negative, a class or "" (no label). fields: {column: cell}."""
+
+    text: str
+    label: str
+    meaning: str
+    fields: dict[str, str]
+
+
+def first_items(
+    path: FileOrPath, columns: Columns, count: int = 3, **options: Any
+) -> tuple[list[FirstItem], dict[str, Any]]:
+    """Read a few of the first items of a file, with different labels if possible. Also return the description of how
+    the file is read. options: further arguments of `read`."""
+    items = read(path, columns, limit=SAMPLE_ROWS, **options)
+    return shown_items(items, items.classes, count), items.description
+
+
+def shown_items(items: Items, classes: Sequence[str], count: int = 3) -> list[FirstItem]:
+    """Choose a few of the first items to show on a page, with different labels if possible."""
+    different = [int(np.argmax(items.y == value)) for value in sorted({*items.y.tolist()}, key=lambda y: (y == 0, -y))]
+    places = list(dict.fromkeys([*different[:count], *range(len(items.ids))]))[:count]
+    return [_first_item(items, place, classes) for place in sorted(places)]
+
+
+def _dense(vectors: Any, place: int) -> np.ndarray:
+    """Return a row of sparse or dense vectors."""
+    row = vectors[[place]]
+    return np.ravel(row.toarray() if hasattr(row, "toarray") else row)
+
+
+def _first_item(items: Items, place: int, classes: Sequence[str]) -> FirstItem:
+    y, names = int(items.y[place]), items.columns.details or ()
+    meanings = ("", *classes) if classes else ("", "positive", "negative")  # y = -1 takes the last one
+    cells = json.loads((items.details and items.details[place]) or "[]")
+    fields = {name: cell_text(cell) for name, cell in zip(names, cells) if name}
+    if items.vectors is not None:
+        row = _dense(items.vectors, place)
+        places = range(len(row)) if len(row) <= SHOWN_NUMBERS else np.flatnonzero(row)[:SHOWN_NUMBERS].tolist()
+        fields = {items.feature_names[at]: f"{row[at]:g}" for at in places} | fields
+    return FirstItem(items.texts[place] if items.texts else "", items.labels[place], meanings[y], fields)

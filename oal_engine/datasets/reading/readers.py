@@ -9,14 +9,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from itertools import chain, groupby, islice
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
 import numpy as np
-from scipy import sparse
 
 from ...output.tables import FEATURES, numbers_of
-from . import archives, delimited, foreign, json_files, references, refusals, workbooks
+from . import archives, delimited, foreign, json_files, references, refusals
 from .delimited import looks_delimited
+from .encodings import sure_encoding
 from .foreign import vectors_of
 from .parsed import BROKEN, Cells, Doubt, Line, ParsedFile, cell_text, first_rows
 from .sources import (
@@ -28,9 +28,11 @@ from .sources import (
     Source,
     open_source,
     text_of,
-    unmistakable_encoding,
     whole_content,
 )
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 OHSUMED = {
     ".I": "sequence",
@@ -42,6 +44,7 @@ OHSUMED = {
     ".W": "abstract",
     ".A": "authors",
 }  # tag: column
+SVMLIGHT_LINE = re.compile(r"[-+]?[\d.][^\s:]*(\s+\w+:\S+)*|")
 ENOUGH_BLOCKS, PARAGRAPH_LINES = 3, 20  # fewest blocks, and their largest mean length, for texts to be paragraphs
 
 
@@ -234,6 +237,8 @@ def _sparse(
 ) -> tuple[sparse.csr_array, int, list[float], list[int], list[int]]:
     """Parse svmlight lines such as `1 3:0.5`. Return the matrix, the number of its first column (0 or 1), the labels
     and the line numbers of the good lines, and the line numbers of the broken lines."""
+    from scipy import sparse
+
     matrices: list[Any] = [sparse.csr_array((0, 0))]
     labels: list[float] = []
     numbers: list[int] = []
@@ -279,15 +284,14 @@ def _looks_ohsumed(lines: list[str]) -> bool:
     return re.fullmatch(r"\.I\s+\d+\s*", lines[0]) is not None and any(line.startswith(".U") for line in lines)
 
 
+def _looks_tabbed(lines: list[str]) -> bool:
+    shorter = [*lines[:1], *(line.removesuffix("\t") for line in lines[1:])]  # rows may end with a tab
+    return any(looks_delimited(each, delimiter="\t", quoting=csv.QUOTE_NONE) for each in (lines, shorter))
+
+
 def _looks_svmlight(lines: list[str]) -> bool:
     lines = [line.partition("#")[0].strip() for line in lines]
-    pattern = re.compile(r"[-+]?[\d.][^\s:]*(\s+\w+:\S+)*|")
-    return any(":" in line for line in lines) and all(map(pattern.fullmatch, lines))
-
-
-def _looks_tabbed(lines: list[str]) -> bool:
-    shorter = [*lines[:1], *(line.removesuffix("\t") for line in lines[1:])]  # Web of Science ends rows with a tab
-    return any(looks_delimited(each, delimiter="\t", quoting=csv.QUOTE_NONE) for each in (lines, shorter))
+    return any(":" in line for line in lines) and all(map(SVMLIGHT_LINE.fullmatch, lines))
 
 
 class Reader(NamedTuple):
@@ -312,7 +316,7 @@ READERS: dict[str, Reader] = {
         foreign.arrow,
     ),
     "npy": Reader((".npy",), lambda head, lines: head.startswith(b"\x93NUMPY"), foreign.npy),
-    "xlsx": Reader((".xlsx", ".xlsm"), lambda head, lines: refusals.is_office(head) and b"xl/" in head, workbooks.xlsx),
+    "xlsx": Reader((".xlsx", ".xlsm"), lambda head, lines: refusals.is_office(head) and b"xl/" in head, foreign.xlsx),
     "npz": Reader(
         (".npz",),
         lambda head, lines: re.match(rb"PK\x03\x04.{26}[^/]{1,99}\.npy", head, re.DOTALL) is not None,
@@ -324,7 +328,7 @@ READERS: dict[str, Reader] = {
         foreign.foreign(partial(archives.archive, formats=MEMBERS)),
     ),
     "jsonl": Reader((".jsonl", ".ndjson"), lambda head, lines: json_files.looks_jsonl(lines), json_files.jsonl),
-    "json": Reader((".json",), lambda head, lines: json_files.looks_json(lines), json_files.json),
+    "json": Reader((".json",), lambda head, lines: json_files.looks_json(lines), json_files.json_file),
     "arff": Reader(
         (".arff",), lambda head, lines: any(re.match(r"(?i)@relation\s", each) for each in lines), foreign.arff
     ),
@@ -343,11 +347,7 @@ READERS: dict[str, Reader] = {
     "ohsumed": Reader((".ohsumed",), lambda head, lines: _looks_ohsumed(lines), _ohsumed),
     "svmlight": Reader((".svmlight", ".libsvm", ".svm"), lambda head, lines: _looks_svmlight(lines), _svmlight),
     "labeled": Reader((), lambda head, lines: _looks_labeled(lines), _labeled),
-    "tsv": Reader(
-        (".tsv", ".tab"),
-        lambda head, lines: _looks_tabbed(lines),
-        partial(delimited.parse, reader="tsv"),
-    ),
+    "tsv": Reader((".tsv", ".tab"), lambda head, lines: _looks_tabbed(lines), partial(delimited.parse, reader="tsv")),
     "csv": Reader((".csv",), lambda head, lines: looks_delimited(lines), delimited.parse),
     "csv-unquoted": Reader((), lambda head, lines: False, partial(delimited.parse, quoted=False)),
     "txt": Reader((), lambda head, lines: "\0" not in "".join(lines), _txt),
@@ -368,21 +368,14 @@ def reader_for(source: Source, reader: str | None = None) -> str:
         by_suffix = None  # programs also give this suffix to tables of text
     if by_suffix == "jsonl" and json_files.SPREAD.match(head):
         by_suffix = "json"
+    is_binary = any(READERS[name].recognizes(head, []) for name in BINARY)
     if by_suffix not in BINARY:
-        refusals.check(head, source.name, source.encoding)
-        if not _is_binary(head):
-            refusals.check_suffix(source.name, head)
-    if by_suffix and (by_suffix in BINARY or not _is_binary(head)):
+        refusals.check(head, source.name, source.encoding, by_suffix=not is_binary)
+    if by_suffix and (by_suffix in BINARY or not is_binary):
         return by_suffix
-    if layout.delimiter and not _is_binary(head):
-        return "csv"
-    if layout.paragraphs is not None and not _is_binary(head):
-        return "txt"
+    if not is_binary and (layout.delimiter or layout.paragraphs is not None):
+        return "csv" if layout.delimiter else "txt"
     return _recognized(head, source.name, source.encoding)
-
-
-def _is_binary(head: bytes) -> bool:
-    return any(READERS[name].recognizes(head, []) for name in BINARY)
 
 
 def check_reader(reader: str | None) -> None:
@@ -394,7 +387,7 @@ def check_reader(reader: str | None) -> None:
 def _recognized(head: bytes, name: str, encoding: str) -> str:
     """Return the name of the first reader that recognizes the first bytes of a file. Raise DataError if none does."""
     if encoding == "utf-8":
-        encoding = unmistakable_encoding(head) or encoding
+        encoding = sure_encoding(head) or encoding
     text = text_of(io.BytesIO(head), encoding, errors="replace").read()
     lines = [line for line in text.splitlines() if line.strip()][:50]
     lines = lines[:-1] or lines  # the last may be cut

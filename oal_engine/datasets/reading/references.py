@@ -6,10 +6,10 @@ import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, TypeAlias
 
 from .foreign import foreign
-from .parsed import BROKEN, Cells, Line, ParsedFile, first_rows
+from .parsed import BROKEN, Cells, ParsedFile, first_rows
 from .sources import SAMPLE_ROWS, Source
 
 COLUMNS = ("title", "abstract", "authors", "year", "journal", "keywords", "doi", "url", "id")
@@ -53,6 +53,7 @@ DECISIONS = (
 OWN_FACT = re.compile(
     r"OAL (label|predicted|score|origin|asking_probability): (.*)"
 )  # in notes and keywords of exports
+Reference: TypeAlias = tuple[int, Cells | str, dict[str, str]]  # line, cells of COLUMNS or why there are none, facts
 
 
 @foreign
@@ -99,9 +100,12 @@ def _ris_table(source: Source, lines: Iterable[str]) -> ParsedFile:
         value = next((entry[name] for name in RIS_NAMES[column] if entry.get(name)), "")
         return "; ".join(map(str, value)) if isinstance(value, list) else str(value)
 
-    facts = [_own_facts(each) for each in entries]
-    rows = [(number, [cell(each, name) for name in COLUMNS]) for number, each in enumerate(entries, 1)]
-    return _with_own_facts(_with_decisions(rows, [_decision(each.get("notes", ())) for each in entries]), facts)
+    rows: list[Reference] = []
+    for number, entry in enumerate(entries, 1):
+        facts = _own_facts(entry)
+        decision = _decision(entry.get("notes", ()))
+        rows.append((number, [cell(entry, name) for name in COLUMNS], {"included": decision} | facts))
+    return _table(rows)
 
 
 def _whole_values(lines: Iterable[str]) -> Iterator[str]:
@@ -131,19 +135,6 @@ def _own_facts(entry: dict[str, Any]) -> dict[str, str]:
     return {fact[1]: fact[2] for fact in matches if fact}
 
 
-def _with_own_facts(parsed: ParsedFile, facts: Sequence[dict[str, str]]) -> ParsedFile:
-    """Add the facts of each reference (see `_own_facts`) as columns. The label is left out if the table has screening
-    decisions."""
-    names = dict.fromkeys(chain.from_iterable(facts))
-    if "included" in parsed.columns:
-        names.pop("label", None)
-    rows = (
-        (line, cells if isinstance(cells, str) else [*cells, *(each.get(name, "") for name in names)])
-        for (line, cells), each in zip(parsed.rows, facts)
-    )
-    return parsed._replace(columns=[*parsed.columns, *names], rows=rows)
-
-
 def looks_bibtex(lines: list[str]) -> bool:
     """Tell whether lines are the beginning of a BibTeX file, perhaps after comments."""
     kinds = (
@@ -164,7 +155,7 @@ def bibtex(source: Source) -> ParsedFile:
     source.limits.check("items", text.count("@"), source.name)
     library = bibtexparser.parse_string(text, parse_stack=[middlewares.ResolveStringReferencesMiddleware()])
     enclosing, latex = middlewares.RemoveEnclosingMiddleware(), middlewares.LatexDecodingMiddleware()
-    rows, decisions = list[Line](), list[str]()
+    rows: list[Reference] = []
     for block in library.blocks:
         line = (block.start_line or 0) + 1
         failed = isinstance(block, model.ParsingFailedBlock)
@@ -179,22 +170,27 @@ def bibtex(source: Source) -> ParsedFile:
             fields = {field.key.casefold(): " ".join(field.value.split()) for field in entry.fields}
             fields["id"] = entry.key
             names = ((column, *BIBTEX_NAMES.get(column, ())) for column in COLUMNS)
-            rows.append((line, [next(filter(None, map(fields.get, each)), "") for each in names]))
-            decisions.append(_decision(filter(None, map(fields.get, BIBTEX_NOTES))))
+            decision = _decision(filter(None, map(fields.get, BIBTEX_NOTES)))
+            cells = [next(filter(None, map(fields.get, each)), "") for each in names]
+            rows.append((line, cells, {"included": decision}))
         elif failed:
-            rows.append((line, BROKEN))
-            decisions.append("")
-    return _with_decisions(rows, decisions)
+            rows.append((line, BROKEN, {}))
+    return _table(rows)
 
 
-def _with_decisions(rows: Sequence[Line], decisions: Sequence[str]) -> ParsedFile:
-    """Make a table of references. If there are any screening decisions, they form its last column, `included`."""
-    columns = [*COLUMNS, *["included"] * any(decisions)]
-
-    def completed(cells: Cells | str, decision: str) -> Cells | str:
-        return cells if isinstance(cells, str) else [*cells, decision][: len(columns)]
-
-    return ParsedFile(columns, ((line, completed(cells, each)) for (line, cells), each in zip(rows, decisions)))
+def _table(references: Sequence[Reference]) -> ParsedFile:
+    """Make a table of references. The facts that any of them has are its last columns: the screening decision
+    (`included`), and what OAL Studio exported. An exported label is left out if there are decisions."""
+    further = dict.fromkeys(name for _, _, facts in references for name in facts)
+    if not any(facts.get("included") for _, _, facts in references):
+        further.pop("included", None)
+    elif "label" in further:
+        del further["label"]
+    rows = (
+        (line, cells if isinstance(cells, str) else [*cells, *(facts.get(name, "") for name in further)])
+        for line, cells, facts in references
+    )
+    return ParsedFile([*COLUMNS, *further], rows)
 
 
 def with_noted_decisions(parsed: ParsedFile) -> ParsedFile:
@@ -205,13 +201,10 @@ def with_noted_decisions(parsed: ParsedFile) -> ParsedFile:
     rows = iter(parsed.rows)
     words = ((line, cells if isinstance(cells, str) else [*map(_word, cells)], cells) for line, cells in rows)
     sample = first_rows(words, SAMPLE_ROWS)
-    all_rows = chain(((line, cells) for line, _, cells in sample), rows)
+    parsed = parsed._replace(rows=chain(((line, cells) for line, _, cells in sample), rows))
     if not any(_decision([words[at]]) for _, words, _ in sample if not isinstance(words, str)):
-        return parsed._replace(rows=all_rows)
-    completed = (
-        (line, cells if isinstance(cells, str) else [*cells, _decision([_word(cells[at])])]) for line, cells in all_rows
-    )
-    return parsed._replace(columns=[*parsed.columns, "included"], rows=completed)
+        return parsed
+    return parsed.with_cells(["included"], lambda _, cells: [_decision([_word(cells[at])])])
 
 
 def _word(cell: Any) -> str:

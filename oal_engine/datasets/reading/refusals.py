@@ -85,11 +85,6 @@ def _is_web_page(head: bytes) -> bool:
     return _begins(rb"\s*<(!doctype html|html|head|body|table)\b")(head[at:])
 
 
-def _are_words(head: bytes) -> bool:
-    """Tell whether each line is a word with its tag or its place in the text."""
-    return _lines(PLACED_WORD)(head) or _lines(f"{TAGGED_WORD}|{NUMBERED_WORD}", apart=True)(head)
-
-
 class Kind(NamedTuple):
     """A kind of files that are not read: its name and the way out, how its first bytes are recognized, and its
     suffixes."""
@@ -159,7 +154,7 @@ KINDS = (
     Kind(
         "a list of words, as in CoNLL or WebAnno: labels are for whole texts, so save each sentence with its label as "
         "a row of a CSV file",
-        _are_words,
+        lambda head: _lines(PLACED_WORD)(head) or _lines(f"{TAGGED_WORD}|{NUMBERED_WORD}", apart=True)(head),
         (".conll", ".conllu"),
     ),
     Kind(
@@ -174,19 +169,14 @@ KINDS = (
 )
 
 
-def check(head: bytes, name: str, encoding: str) -> None:
-    """Raise NotRead if the first bytes of a file are those of a kind that cannot be imported."""
+def check(head: bytes, name: str, encoding: str, by_suffix: bool = False) -> None:
+    """Raise NotRead if a file is of a kind that cannot be imported: by its first bytes, or its suffix (`by_suffix`)."""
     if encoding in (*WIDE, *MARKS.values()):
         head = head.decode(encoding, "replace").encode()
     head = head.removeprefix(codecs.BOM_UTF8)
-    for kind in KINDS:
-        if kind.recognizes(head):
-            raise NotRead(f"{name} is {kind.sentence}.")
-
-
-def check_suffix(name: str, head: bytes) -> None:
-    """Raise NotRead if a file has the suffix of a kind that cannot be imported."""
+    kind = next((kind for kind in KINDS if kind.recognizes(head)), None)
     suffixes = [suffix for suffix in map(str.lower, Path(name).suffixes) if suffix not in COMPRESSIONS]
-    for kind in KINDS:
-        if suffixes and suffixes[-1] in kind.suffixes and not TWEETS.match(head):
-            raise NotRead(f"{name} is {kind.sentence}.")
+    if kind is None and by_suffix and suffixes and not TWEETS.match(head):
+        kind = next((kind for kind in KINDS if suffixes[-1] in kind.suffixes), None)
+    if kind:
+        raise NotRead(f"{name} is {kind.sentence}.")

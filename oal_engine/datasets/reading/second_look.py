@@ -14,8 +14,8 @@ import numpy as np
 from .codings import feature_names
 from .guesses import ABSTRACTS, TITLES
 from .items import Items
-from .names import kind_of_name
 from .sources import SAMPLE_ROWS, DataError, Layout
+from .tables import kind_of_name
 
 ENOUGH_ITEMS = 10  # fewer may be alike by chance
 BLOCK_ITEMS = 10_000

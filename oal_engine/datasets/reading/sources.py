@@ -19,7 +19,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeAlias, cast
 
-from .encodings import DAMAGED, codec_of, decoded, encoding_excerpts, marked_encoding, wide_encoding
+from .encodings import DAMAGED, codec_of, decoded, encoding_excerpts, sure_encoding
 
 # fmt: off
 ENCODINGS = (
@@ -141,7 +141,7 @@ class Source(NamedTuple):
     tick: Callable[[], object]
     ahead: int = SAMPLE_ROWS
     limits: Limits = LIMITS
-    layout: Layout = Layout()
+    layout: Layout = DETECTED
     packed: int = 0
 
     def lines(self) -> Iterator[str]:
@@ -210,7 +210,7 @@ class Source(NamedTuple):
 
     def marked(self) -> Source:
         """Return the source with the encoding that its first bytes make certain, if the assumed one is UTF-8."""
-        sure = unmistakable_encoding(self.head()) if self.encoding == "utf-8" else None
+        sure = sure_encoding(self.head()) if self.encoding == "utf-8" else None
         return self._replace(encoding=sure) if sure else self
 
     def member(self, binary: BinaryIO, name: str, size: int) -> Source:
@@ -252,11 +252,6 @@ def text_of(binary: BinaryIO, encoding: str, errors: str | None = None, newline:
 
 def _no_encoding(encoding: str) -> DataError:
     return DataError(f"There is no encoding {encoding!r}; choose from {', '.join(ENCODINGS)}.")
-
-
-def unmistakable_encoding(head: bytes) -> str | None:
-    """Return the encoding of a file if a byte order mark or zero bytes at its start make it certain, else None."""
-    return marked_encoding(head) or wide_encoding(head)
 
 
 def lines_of(text: io.TextIOWrapper, limits: Limits) -> Iterator[str]:
