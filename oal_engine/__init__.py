@@ -44,8 +44,8 @@ def _machine_code_cache() -> str:
 
 
 os.environ["NUMBA_CACHE_DIR"] = _machine_code_cache()
-if "numba" in sys.modules:  # it has already read the environment
-    sys.modules["numba"].config.CACHE_DIR = os.environ["NUMBA_CACHE_DIR"]
+if numba := sys.modules.get("numba"):  # it has already read the environment
+    numba.config.CACHE_DIR = os.environ["NUMBA_CACHE_DIR"]
 
 MODULES = {  # {name that is imported at its first use: module}
     "OnlineActiveClassifier": "estimator",

@@ -97,6 +97,11 @@ def plain_form_of(loop: Callable[..., Any]) -> Callable[[Callable[..., Any]], An
     return in_machine_code(lambda *arguments: loop)
 
 
+def instruction(function: Callable[..., Any]) -> Any:
+    """Decorate the plain form of a function that `machine_code.INSTRUCTIONS` has under the same name."""
+    return in_machine_code(lambda *arguments: machine_code().INSTRUCTIONS[function.__name__])(function)
+
+
 def method(name: str, default: Any = None, plain: Any = None) -> Callable[..., Any]:
     """Return a function f(self, ...) that calls the method `name` of self's class or, if it has none, `default`.
 

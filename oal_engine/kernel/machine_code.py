@@ -10,14 +10,14 @@ import numba.experimental.function_type  # now: a later import adds types while 
 from llvmlite import ir
 from numba import _dispatcher, njit, types
 from numba.core import cgutils
-from numba.core.caching import IndexDataCacheFile
+from numba.core.caching import IndexDataCacheFile, NullCache
 from numba.extending import intrinsic, overload
 from numba.np.arrayobj import populate_array
 
-from . import rows, stacks
-
-COMMON: Any = {"_nrt": False, "error_model": "numpy", "nogil": True}  # no fastmath: every machine gets the same bits
-INLINE = COMMON | {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+# No fastmath, so that every machine gets the same bits.
+COMMON: Any = {"_nrt": False, "error_model": "numpy", "nogil": True, "no_cfunc_wrapper": True}
+LANES = 16  # partial sums over a block, as in `rows.lane_sum`
+INLINE = COMMON | {"forceinline": True, "no_cpython_wrapper": True}
 _loaded: set[tuple[Callable[..., Any], Hashable]] = set()
 
 
@@ -29,7 +29,7 @@ def let_call(function: Callable[..., Any], resolve: Callable[..., Any]) -> None:
 @cache
 def dispatcher_of(function: Callable[..., Any]) -> Any:
     """Return numba's dispatcher of a function, whose machine code is kept in the cache on disk."""
-    return njit(cache=True, no_cfunc_wrapper=True, **COMMON)(function)
+    return njit(cache=True, **COMMON)(function)
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -57,6 +57,8 @@ def is_on_disk(function: Callable[..., Any], signature: tuple[types.Type, ...]) 
     """Return whether the machine code of a function for arguments of these types is in the cache on disk."""
     dispatcher = dispatcher_of(function)
     files = dispatcher._cache
+    if isinstance(files, NullCache):
+        return False
     return files._index_key(signature, dispatcher.targetctx.codegen()) in files._cache_file._load_index()
 
 
@@ -92,23 +94,23 @@ def _prefetch_line(typing, array, index):
 @intrinsic
 def _lane_sum(typing, w, first, x, start, count, squares):
     def codegen(context, builder, signature, arguments):
-        lanes = ir.VectorType(ir.DoubleType(), rows.LANES)
+        lanes = ir.VectorType(ir.DoubleType(), LANES)
         arrays = [context.make_array(signature.args[k])(context, builder, arguments[k]).data for k in (0, 2)]
         total = cgutils.alloca_once_value(builder, ir.Constant(lanes, None))
 
         def loaded(data, place):
-            kind = ir.VectorType(data.type.pointee, rows.LANES)
+            kind = ir.VectorType(data.type.pointee, LANES)
             address = builder.bitcast(builder.gep(data, [place]), kind.as_pointer())
             vector = builder.load(address, align=data.type.pointee.get_abi_size(context.target_data))
             return vector if kind == lanes else builder.fpext(vector, lanes)
 
-        zero, step = ir.Constant(arguments[4].type, 0), ir.Constant(arguments[4].type, rows.LANES)
+        zero, step = ir.Constant(arguments[4].type, 0), ir.Constant(arguments[4].type, LANES)
         with cgutils.for_range_slice(builder, zero, arguments[4], step) as (k, _):
             w_k, x_k = (loaded(data, builder.add(arguments[at], k)) for data, at in zip(arrays, (1, 3)))
             product = builder.fmul(w_k, x_k)
             product = builder.select(arguments[5], builder.fmul(product, x_k), product)
             builder.store(builder.fadd(builder.load(total), product), total)
-        rest, size = builder.load(total), rows.LANES
+        rest, size = builder.load(total), LANES
         while size > 1:
             size //= 2
             halves = (ir.Constant(ir.VectorType(ir.IntType(32), size), list(range(k, k + size))) for k in (0, size))
@@ -154,11 +156,8 @@ def _setting(typing, stack, s):
 
 
 # Wrapped, since an intrinsic has no signature that `overload` could look up.
-let_call(rows.prefetch_line, lambda array, index: lambda array, index: _prefetch_line(array, index))
-let_call(
-    rows.lane_sum,
-    lambda w, first, x, start, count, squares: (
-        lambda w, first, x, start, count, squares: _lane_sum(w, first, x, start, count, squares)
-    ),
-)
-let_call(stacks.setting, lambda stack, s: lambda stack, s: _setting(stack, s))
+INSTRUCTIONS: dict[str, Any] = {
+    "prefetch_line": lambda array, index: _prefetch_line(array, index),
+    "lane_sum": lambda w, first, x, start, count, squares: _lane_sum(w, first, x, start, count, squares),
+    "setting": lambda stack, s: _setting(stack, s),
+}

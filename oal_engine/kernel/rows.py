@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from .jit import inlined, method
+from .jit import inlined, instruction, method
 from .vectors import inner
 
 if TYPE_CHECKING:
@@ -25,10 +25,12 @@ CACHE_LINE_BYTES = 64
 LANES = 16  # number of partial sums over a block (SIMD lanes)
 
 
+@instruction
 def prefetch_line(array, index):
     """Prefetch the cache line of an element of a flat array; an index out of range is harmless."""
 
 
+@instruction
 def lane_sum(w, first, x, start, count, squares):
     """Sum w[first + k] x[start + k] over k < count, a multiple of LANES; if `squares`, w[first + k] x[start + k]^2.
 

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from .jit import inlined
+from .jit import inlined, instruction
 from .rows import entry, span
 
 
+@instruction
 def setting(stack, s):
     """Return the named tuple of setting s; its arrays are views."""
     return type(stack)(*(setting(part, s) for part in stack)) if isinstance(stack, tuple) else stack[..., s]

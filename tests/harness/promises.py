@@ -214,7 +214,7 @@ def _digest_of(learner, rule, *kinds):
 def compiled_afresh(*kinds):
     """Disable the disk cache of machine code for classes outside the engine, because no other process could load it."""
     code = jit.machine_code()
-    afresh = cache(lambda function: njit(no_cfunc_wrapper=True, **code.COMMON)(function))
+    afresh = cache(lambda function: njit(**code.COMMON)(function))
     is_own = all(kind.__module__.partition(".")[0] == "oal_engine" for kind in kinds)
     with patch.object(code, "dispatcher_of", code.dispatcher_of if is_own else afresh):
         yield
