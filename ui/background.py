@@ -1,4 +1,4 @@
-"""What the server does in the background: backups, and machine code for the sessions in which people label."""
+"""The work of the server in the background: backups, and machine code for the sessions in which people label."""
 
 import gc
 import os
@@ -26,7 +26,7 @@ async def lifespan(app: App) -> AsyncIterator[None]:
     """Run the background work of the app: backups unless OAL_BACKUPS is 0."""
     sys.setswitchinterval(HAND_OVER_SECONDS)
     gc.set_threshold(YOUNG_OBJECTS)
-    gc.freeze()  # what is loaded by now stays loaded
+    gc.freeze()  # all modules that are loaded by now stay loaded
     stopped = threading.Event()
     if jit.any_on_disk():
         threading.Thread(target=jit.machine_code, daemon=True).start()  # so that no page waits for the import
@@ -37,7 +37,7 @@ async def lifespan(app: App) -> AsyncIterator[None]:
 
 
 def compile_later(session: Session) -> None:
-    """Compile what an open session runs, in the background: a daemon thread, whose child ends with the server."""
+    """Compile the functions of an open session in a daemon thread, whose child process ends with the server."""
     threading.Thread(target=_compile, args=(session,), daemon=True).start()
 
 

@@ -105,7 +105,7 @@ def instruction(function: Callable[..., Any]) -> Any:
 def method(name: str, default: Any = None, plain: Any = None) -> Callable[..., Any]:
     """Return a function f(self, ...) that calls the method `name` of self's class or, if it has none, `default`.
 
-    plain: what f does in plain Python instead, to the bit, for every class.
+    plain: function that replaces f in plain Python, for every class and to the bit.
     """
 
     def call(self: object, *arguments: Any) -> Any:

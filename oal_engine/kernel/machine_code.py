@@ -1,5 +1,6 @@
-"""What the kernel needs from numba: compilation, a cache on disk that several processes share safely, and processor
-instructions. Imported when machine code is needed (`jit.py`), since numba takes most of a second."""
+"""Machine code by numba: compilation, a cache on disk that several processes share safely, and processor instructions.
+
+This module is imported when machine code is needed (`jit.py`), because importing numba takes most of a second."""
 
 from collections.abc import Callable, Hashable
 from functools import cache

@@ -1,4 +1,5 @@
-"""Compile what an open session runs, in a process of its own: numba compiles for seconds, and labeling must not wait.
+"""Compile the functions that an open session runs, in a process of its own: numba compiles for seconds, and labeling
+must not wait.
 
 A new session runs in plain Python, with the same bits (kernel/jit.py). Once its machine code is in numba's cache on
 disk, its next questions come from there.
@@ -23,7 +24,7 @@ NICE = 10  # priority below labeling
 
 
 def compile_in_child(database: Path, session: int) -> None:
-    """Compile what a session runs, in a child process, and then let this process look for the machine code."""
+    """Compile the functions of a session in a child process, and then let this process look for the machine code."""
     command = [sys.executable, "-m", __name__, str(database.absolute()), str(session)]
     with subprocess.Popen(command, cwd=PACKAGES, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as child:
         child.wait()  # its input ends with this process
