@@ -302,9 +302,9 @@ def test_no_path_is_asked_for_without_a_folder_or_with_a_log_in(
         monkeypatch.setenv("OAL_FILES", named and str(folder))
     if written:
         secrets.write_text(written)
-    for served, path in ((access.served_file, folder / "below" / "in.csv"), (access.served_folder, folder / "below")):
+    for path, kind in ((folder / "below" / "in.csv", "file"), (folder / "below", "folder")):
         with pytest.raises(ValueError, match="OAL_FILES"):
-            served(str(path))
+            access.served(str(path), kind)
     assert "way" not in [control.key for control in opened("pages/4_Data.py").segmented_control]
 
 
