@@ -12,7 +12,7 @@ from oal_engine import datasets
 from oal_engine.datasets import reading
 from oal_engine.sessions import look_back
 from oal_engine.sessions.files.player import Player
-from oal_engine.sessions.settings import SKIP, Settings, create
+from oal_engine.sessions.settings import SKIP, create
 from tests.harness.pages import BINARY, run, words
 from ui.label import card_server, messages
 from ui.label.card_server import CardServer
@@ -28,8 +28,7 @@ EVENTS = (f"event {number}" for number in count())
 @pytest.fixture
 def server(app_store, tmp_path, monkeypatch):
     """The card server of a session over 2,500 texts of two classes of similar size, imperfectly separable by words."""
-    monkeypatch.setattr(card_server, "stored_settings", Settings.read)
-    monkeypatch.setattr(card_server, "check_may_answer", lambda *_: None)
+    monkeypatch.setattr(card_server, "check_may_answer", lambda *_, **__: None)
     numbers = np.random.default_rng(8)
     weights, chosen = numbers.normal(size=60), numbers.integers(0, 60, (2500, 12))
     labels = weights[chosen].sum(1) + numbers.normal(size=2500) > 0
