@@ -2,8 +2,8 @@
 
 A file goes through these modules: sources and encodings (open, decode), readers and refusals (which format), one of
 delimited, tables, json_files, conversations, references, foreign and archives (columns and rows, `ParsedFile`), guesses
-(the roles of the columns), labels and codings (what words mean), items, and second_look, which compares the result with
-itself. preview does this for the questions before an import, file for the import.
+(the roles of the columns), labels and codings (the meaning of words), items, and second_look, which compares the result
+with itself. preview does this for the questions before an import, file for the import.
 """
 
 from .codings import Codings
