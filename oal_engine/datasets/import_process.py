@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 NamedFile: TypeAlias = tuple[FileOrPath | Files, str]  # a path or open files, and their name
 
 PREVIEW_ROWS, PREVIEW_COLUMNS, CELL_CHARACTERS = 20, 100, 500
+LONG_WORK = ("check", "import", "append")  # the works that read a file whole
 COUNTED_LINES = 1_000_000  # lines in which label words are counted
 # Each thread of a library reserves much memory.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2", "RAYON_NUM_THREADS": "1"}
@@ -163,7 +164,7 @@ def append(
 def _run(work: str, named: NamedFile, page: Page, vectors: NamedFile | None = None, **settings: Any) -> Any:
     """Run WORK[work] in a child process, and return its result. If `progress` raises an error, the child is killed."""
     source, name = named
-    cage, settings["name"] = _cage(work), name
+    cage, settings["name"] = IMPORTS if work in LONG_WORK else LOOKS, name
     person, progress = page.get("person", ""), page.get("progress", lambda *_: None)
     with (
         cage.turn(person, progress) as turn,
@@ -216,10 +217,6 @@ def _put(output: IO[str], lines: Queue[str]) -> None:
         for line in output:
             lines.put(line)
     lines.put("")
-
-
-def _cage(work: str) -> Cage:
-    return IMPORTS if work in ("check", "import", "append") else LOOKS
 
 
 def _path(store: Store) -> str:
@@ -297,10 +294,6 @@ def _size(file: BinaryIO, name: str, options: Mapping[str, Any]) -> str:
     return reading.size_sentence(file, name=name, **{key: options[key] for key in ("reader", "encoding", "layout")})
 
 
-def _mesh(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -> tuple[str, ...]:
-    return readers.mesh_terms(file, settings["number"], name=settings["name"])
-
-
 def _check(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -> str:
     columns, options = _columns(settings["columns"]), _options(settings)
     items = reading.read(
@@ -333,8 +326,8 @@ def _append(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -
 
 
 WORK: dict[str, Callable[[BinaryIO, PhaseProgress, dict[str, Any]], Any]] = {
-    "peek": _peek, "items": _items, "more items": _more_items, "mesh": _mesh, "check": _check, "import": _import,
-    "append": _append,
+    "peek": _peek, "items": _items, "more items": _more_items, "check": _check, "import": _import, "append": _append,
+    "mesh": lambda file, progress, settings: readers.mesh_terms(file, settings["number"], name=settings["name"]),
 }  # fmt: skip
 
 
@@ -348,7 +341,7 @@ def main(number: int, parent: int) -> None:
 
     work, settings = json.loads(os.fdopen(0, closefd=False).readline())
     end_with_parent(parent)  # its thread reads the input, too
-    cage = _cage(work)
+    cage = IMPORTS if work in LONG_WORK else LOOKS
     cage.enter()
     try:
         with open(number, "rb") as file:

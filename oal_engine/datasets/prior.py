@@ -91,7 +91,10 @@ def make_prior(
             raise DataError(f"seed words must occur in the data. Got {name_list(unknown, 5)}.")
         total += TRUST["words"] * _mean_direction(data.transform(words), range(len(words)))
     if items:
-        total += TRUST["items"] * _mean_direction(data.rows, _positions(data, items))
+        positions = data.positions(items)
+        if missing := [id for id in items if id not in positions]:
+            raise DataError(f"seed items must be existing item ids. Got {name_list(missing, 5)}.")
+        total += TRUST["items"] * _mean_direction(data.rows, [positions[id] for id in items])
     if model:
         total += _model_weights(data, *model)
     if scores:
@@ -157,14 +160,6 @@ def _direction_of_texts(data: Dataset | FeatureTable, texts: Sequence[str]) -> n
     if not any(map(data.vocabulary.knows, texts)):
         raise DataError(f"example texts must share a word with the data. Got {texts[0][:80]}.")
     return _mean_direction(data.transform(texts), range(len(texts)))
-
-
-def _positions(data: Dataset | FeatureTable, ids: Sequence[str]) -> list[int]:
-    positions = data.positions(ids)
-    missing = [id for id in ids if id not in positions]
-    if missing:
-        raise DataError(f"seed items must be existing item ids. Got {name_list(missing, 5)}.")
-    return [positions[id] for id in ids]
 
 
 def _model_weights(data: Dataset | FeatureTable, name: str, by_feature: Mapping[str, float]) -> np.ndarray:

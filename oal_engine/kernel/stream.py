@@ -84,7 +84,7 @@ class Question(NamedTuple):
 
 BLOCK = 500  # most rounds in one call for the next question
 # Seconds of plain Python (benchmarks/start.py prints them)
-ROUND_SECONDS, ENTRY_SECONDS, CELL_SECONDS = 1e-4, 2e-7, 2e-9
+ROUND_SECONDS, ENTRY_SECONDS, CELL_SECONDS = 1.5e-4, 1e-7, 2.5e-8
 MOST_COLUMNS = 2**17  # most columns of rows in a shared pass: a weight array of 32 settings takes 32 MB
 NOTHING = 0.0, 0.0, 0.0, 0.0, 0, 0  # the fields after t of the Question that is returned if nothing is asked
 KNOWN_LABEL = -128  # replaces the label of an item that is already known: its round passes without a prediction

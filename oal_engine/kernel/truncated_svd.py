@@ -6,6 +6,7 @@ fixed order, without BLAS, LAPACK or fast-math.
 
 import numpy as np
 
+from . import jit
 from .draws import draws
 from .jit import entrance, inlined
 from .rows import DenseRows, Rows, entries_per_row, entry, length, read_only, span
@@ -106,9 +107,11 @@ def strongest(rows: Rows, wanted: int) -> np.ndarray:
     """Compute a truncated SVD. Return the right singular vectors with the `wanted` largest singular values, as columns;
     fewer if the other singular values are near zero."""
     size = min(wanted + SPARE, length(rows), rows.columns)
-    projected = draws(0, length(rows) * size).reshape(length(rows), size) - 0.5
-    for _ in range(ITERATIONS - 1):  # without names for the large tables, so that each is freed early
-        projected = multiply(rows, _orthonormal(multiply_transposed(rows, projected)))
-    directions = _orthonormal(multiply_transposed(rows, projected))
-    del projected
-    return np.ascontiguousarray(directions[:, :wanted])
+    entries = length(rows) * (entries_per_row(rows) + size)
+    with jit.whole_stream("svd", 2 * ITERATIONS * size * entries * ENTRY_SECONDS):
+        projected = draws(0, length(rows) * size).reshape(length(rows), size) - 0.5
+        for _ in range(ITERATIONS - 1):  # without names for the large tables, so that each is freed early
+            projected = multiply(rows, _orthonormal(multiply_transposed(rows, projected)))
+        directions = _orthonormal(multiply_transposed(rows, projected))
+        del projected
+        return np.ascontiguousarray(directions[:, :wanted])

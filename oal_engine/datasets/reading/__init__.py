@@ -1,4 +1,10 @@
-"""Read a file into items: its texts, numbers, labels and ids, and why rows were skipped."""
+"""Read a file into items: its texts, numbers, labels and ids, and why rows were skipped.
+
+A file goes through these modules: sources and encodings (open, decode), readers and refusals (which format), one of
+delimited, tables, json_files, conversations, references, foreign and archives (columns and rows, `ParsedFile`), guesses
+(the roles of the columns), labels and codings (the meaning of words), items, and second_look, which compares the result
+with itself. preview does this for the questions before an import, file for the import.
+"""
 
 from .codings import Codings
 from .file import VECTORS, Vectors, description, open_items, read, read_lines, read_vectors

@@ -279,7 +279,7 @@ def _joined(table: ParsedFile, at: int, ids: Sequence[str], other: ParsedFile, c
 
 
 def _texts(opened: _Archive, paths: Sequence[str]) -> tuple[ParsedFile, Sequence[str]]:
-    """Read text files, each as one text or with one text per line. Also return the paths of those that were read."""
+    """Read text files, each as one text or with one text per line. Also return the paths of the files read."""
     each, doubts = opened.source.layout.each, tuple[Doubt, ...]()
     if len(paths) == 1 and each != "file":
         return opened.parse(paths[0], TEXT), paths

@@ -97,11 +97,12 @@ def coding_of(cells: Sequence[str]) -> Coding | None:
 
 def feature_names(columns: Sequence[str], codings: Codings) -> list[str]:
     """Return the feature names: the name of each column, or, for a category, one per word, such as `job = admin`."""
-    return [name for column in columns for name in _names(column, codings.get(column))]
-
-
-def _names(column: str, coding: Coding | None) -> list[str]:
-    return [column] if coding is None or isinstance(coding, str) else [f"{column} = {word}" for word in coding]
+    names = list[str]()
+    for column in columns:
+        coding = codings.get(column)
+        is_one = coding is None or isinstance(coding, str)
+        names += [column] if is_one else [f"{column} = {word}" for word in coding or ()]
+    return names
 
 
 class OriginalCell(NamedTuple):

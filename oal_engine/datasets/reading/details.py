@@ -34,11 +34,7 @@ class Heading(NamedTuple):
 
 def is_title(column: str) -> bool:
     """Tell whether a column is named like a title."""
-    return _called(TITLE, column)
-
-
-def _called(pattern: str, column: str) -> bool:
-    return re.fullmatch(pattern, column.strip().casefold()) is not None
+    return re.fullmatch(TITLE, column.strip().casefold()) is not None
 
 
 def unused_columns(
@@ -54,7 +50,7 @@ def usually_shown(columns: Iterable[str]) -> tuple[str, ...]:
 
 
 def _is_usual(column: str) -> bool:
-    return any(_called(pattern, column) for pattern in (TITLE, FACTS, LINKS))
+    return re.fullmatch(f"{TITLE}|{FACTS}|{LINKS}", column.strip().casefold()) is not None
 
 
 def named(columns: Iterable[str], table_columns: Collection[str]) -> list[str]:

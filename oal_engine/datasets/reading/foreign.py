@@ -32,7 +32,12 @@ def foreign(reader: Callable[[Source], ParsedFile]) -> Callable[[Source], Parsed
         except RecursionError as error:
             raise ValueError(TOO_DEEP) from error
         except Exception as error:  # the libraries raise any exception on a damaged file
-            raise ValueError(_words(error.__cause__ or error)) from error
+            error = error.__cause__ if isinstance(error.__cause__, Exception) else error
+            try:
+                words = str(error)
+            except (TypeError, ValueError):  # of liac-arff if the file contains a %
+                words = type(error).__name__
+            raise ValueError(words) from error
 
     def rows(parsed: ParsedFile) -> Iterator[Line]:
         with refused():
@@ -44,15 +49,6 @@ def foreign(reader: Callable[[Source], ParsedFile]) -> Callable[[Source], Parsed
         return parsed._replace(rows=rows(parsed))
 
     return parse
-
-
-def _words(error: BaseException) -> str:
-    """Return the message of an error, or the name of its type if the message cannot be formatted. This happens in
-    liac-arff if the file contains a %."""
-    try:
-        return str(error)
-    except (TypeError, ValueError):
-        return type(error).__name__
 
 
 @foreign
@@ -297,19 +293,22 @@ def xlsx(source: Source) -> ParsedFile:
     }
     name, doubts = _chosen(source, [*sheets], first)
     sheets[name].reset_dimensions()  # the declared size may be wrong
-    rows = ([_unescaped(cell) for cell in row] for row in sheets[name].iter_rows(values_only=True))
+    rows = (
+        [unescaped(cell) if isinstance(cell, str) else cell for cell in row]
+        for row in sheets[name].iter_rows(values_only=True)
+    )
     return to_table(source, _worded(enumerate(rows, 1), source), {"sheet": name}, doubts, padded=True)
-
-
-def _unescaped(cell: Any) -> Any:
-    return unescaped(cell) if isinstance(cell, str) else cell
 
 
 def _chosen(source: Source, names: Sequence[str], first: Mapping[str, Iterator[Any]]) -> tuple[str, tuple[Doubt, ...]]:
     """Return the name of the sheet to read, and a `Doubt` if it is a guess. first: {visible sheet: its first rows}."""
     wanted, doubts = source.layout.sheet, tuple[Doubt, ...]()
     if wanted is None:
-        filled = [name for name, rows in first.items() if _is_table(rows)]
+        filled = []
+        for name, rows in first.items():
+            full = (row for row in rows if any(cell not in (None, "") for cell in row))
+            if len([*islice(full, 2)]) == 2:
+                filled.append(name)
         wanted = next(iter(filled or names), None)
         if len(filled) > 1:
             question = f"{source.name} has the sheets {name_list(filled)}: say which to read (--sheet NAME)."
@@ -319,12 +318,6 @@ def _chosen(source: Source, names: Sequence[str], first: Mapping[str, Iterator[A
     if wanted not in names:
         raise DataError(f"{source.name} has no sheet {wanted!r}; its sheets are {name_list(names)}.")
     return wanted, doubts
-
-
-def _is_table(rows: Iterator[Sequence[Any]]) -> bool:
-    """Tell whether at least two rows are not empty."""
-    filled = (row for row in rows if any(cell not in (None, "") for cell in row))
-    return len([*islice(filled, 2)]) == 2
 
 
 def _worded(rows: Iterable[tuple[int, Sequence[Any]]], source: Source) -> Iterator[tuple[int, list[str] | str]]:

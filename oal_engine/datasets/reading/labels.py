@@ -209,7 +209,13 @@ def _signs(words: Skipped, columns: Columns, name: str) -> dict[str, int]:
     counts = {word: count for word, (count, _) in words.items() if word}
     holds = f"column {columns.label!r} of {name}, which holds {counted(counts)}."
     if columns.headings:
-        return _heading_signs(counts, columns, name)
+        signs = _signs_of_headings(counts, columns)
+        if 1 not in signs.values():
+            raise DataError(
+                f"None of the {len(columns.positive):,} positive MeSH terms occurs in column {columns.label!r} of "
+                f"{name}, which holds {counted(counts, 3) or 'none'}."
+            )
+        return {"": -1} | signs
     if counts and (is_beyond := threshold(columns.positive, counts)):
         if odd := next((word for word in counts if not is_number(word)), None):
             raise DataError(
@@ -258,16 +264,6 @@ def _unclear(counts: dict[str, int], odd: str) -> str:
         "make each word a class (--multiclass), name the words that mean no label (--unknown), or import no labels "
         "(--label '')."
     )
-
-
-def _heading_signs(counts: dict[str, int], columns: Columns, name: str) -> dict[str, int]:
-    signs = _signs_of_headings(counts, columns)
-    if 1 not in signs.values():
-        raise DataError(
-            f"None of the {len(columns.positive):,} positive MeSH terms occurs in column {columns.label!r} of {name}, "
-            f"which holds {counted(counts, 3) or 'none'}."
-        )
-    return {"": -1} | signs
 
 
 def _signs_of_headings(words: Iterable[str], columns: Columns) -> dict[str, int]:

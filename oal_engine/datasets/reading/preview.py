@@ -146,9 +146,9 @@ def _peek(path: FileOrPath, rows: int, lines: int | None, named: Mapping[str, An
         if parsed.vectors is not None:
             preview = preview or [{} for _ in range(min(rows, parsed.vectors.shape[0]))]
             for at, row in enumerate(preview):
-                numbers = _dense(parsed.vectors, at)
-                filled = np.flatnonzero(numbers)[:12]
-                pairs = zip(filled + parsed.first, numbers[filled])
+                vector = _dense(parsed.vectors, at)
+                filled = np.flatnonzero(vector)[:12]
+                pairs = zip(filled + parsed.first, vector[filled])
                 row["features"] = " ".join(f"{number}:{value:g}" for number, value in pairs)
         lists = tuple(column for column, cells in words.items() if are_lists(cells))
         several = {column: cell for column, cells in words.items() if (cell := several_labels(cells))}
@@ -177,16 +177,6 @@ def _peek(path: FileOrPath, rows: int, lines: int | None, named: Mapping[str, An
         )  # fmt: skip
 
 
-class _Survey(NamedTuple):
-    """The contents of a whole file: for each column of few words their counts; for each column whose cells hold several
-    labels the counts of these; the first rows, and later ones with a new word; and whether all rows were counted."""
-
-    counts: dict[str, Counter[str]]
-    parts: dict[str, Counter[str]]
-    words: Words
-    whole: bool
-
-
 def _shown_counts(counts: Mapping[str, Counter[str]]) -> dict[str, dict[str, int]]:
     """Sort the counts of each column, the most frequent word first. Columns with long words are left out."""
     return {
@@ -196,14 +186,18 @@ def _shown_counts(counts: Mapping[str, Counter[str]]) -> dict[str, dict[str, int
     }
 
 
-def _survey(parsed: ParsedFile, words: Words, several: Collection[str], lines: int | None) -> _Survey:
-    """Pass the rows of a file, because the first rows of a file that is sorted or merged do not show the others."""
+def _survey(
+    parsed: ParsedFile, words: Words, several: Collection[str], lines: int | None
+) -> tuple[dict[str, Counter[str]], dict[str, Counter[str]], Words, bool]:
+    """Pass the rows of a file, because the first rows of a file that is sorted or merged do not show the others.
+
+    Return for each column of few words their counts; for each column whose cells hold several labels the counts of
+    these; the first rows, and later ones with a new word; and whether all rows were counted.
+    """
     few = [column for column, cells in words.items() if len({*cells}) <= MAX_LABEL_WORDS]
     numbers = {*numeric_columns(words)} - {*few}
-    counts, parts = (
-        {column: Counter[str]() for column in (*few, *numbers)},
-        {column: Counter[str]() for column in several},
-    )
+    counts = {column: Counter[str]() for column in (*few, *numbers)}
+    parts = {column: Counter[str]() for column in several}
     if len(counts) > MOST_COUNTED:
         counts = {column: counts[column] for column in (*few[: MOST_COUNTED // 2], *few[-MOST_COUNTED // 2 :])}
     places = {column: at for at, column in enumerate(parsed.columns) if column in counts or column in parts}
@@ -225,12 +219,8 @@ def _survey(parsed: ParsedFile, words: Words, several: Collection[str], lines: i
         counts = {column: each for column, each in counts.items() if len(each) <= CLASSES[-1]}
     sample = [cell_words(cells) for cells in later[:SAMPLE_ROWS]]
     words = {column: (*cells, *(row[at] for row in sample)) for at, (column, cells) in enumerate(words.items())}
-    return _Survey(
-        {column: counts[column] for column in few if column in counts},
-        parts,
-        words,
-        lines is None or n_rows < lines - 1,
-    )
+    counts = {column: counts[column] for column in few if column in counts}
+    return counts, parts, words, lines is None or n_rows < lines - 1
 
 
 def size_sentence(path: FileOrPath, **options: Any) -> str:

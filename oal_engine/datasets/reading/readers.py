@@ -149,39 +149,30 @@ def _labeled(source: Source) -> ParsedFile:
 
 def _ohsumed(source: Source) -> ParsedFile:
     """Parse records of the TREC-9 filtering track (Hersh et al. 1994): `.I 1`, then tags, each before its value."""
-    return ParsedFile(
-        list(OHSUMED.values()), ((line, _tagged(record)) for line, record in _ohsumed_records(source.lines()))
-    )
+    return ParsedFile([*OHSUMED.values()], _ohsumed_rows(source.lines()))
 
 
-def _ohsumed_records(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
-    start = 1
-    record: list[str] = []
-    for number, line in enumerate(map(str.strip, lines), 1):
+def _ohsumed_rows(lines: Iterable[str]) -> Iterator[Line]:
+    """Yield the cells of each record. A record that does not begin with a number or repeats a tag is broken."""
+    numbered = ((number, line.strip()) for number, line in enumerate(lines, 1))
+    record: list[tuple[int, str]] = []
+    for number, line in chain(numbered, [(0, ".I")]):
         if record and line.split(maxsplit=1)[:1] == [".I"]:
-            yield start, record
+            values: dict[str, list[str]] = {}
+            tag, is_broken = "", False
+            for _, each in record:
+                word, *rest = each.split(maxsplit=1)
+                is_broken |= word in values or (word not in OHSUMED and not tag)
+                if word in OHSUMED:
+                    tag = word
+                    values[tag] = rest
+                elif tag:
+                    values[tag].append(each)
+            cells = [" ".join(values.get(name, ())) for name in OHSUMED]
+            yield record[0][0], cells if cells[0].isdigit() and not is_broken else BROKEN
             record = []
         if line:
-            start = start if record else number
-            record.append(line)
-    if record:
-        yield start, record
-
-
-def _tagged(record: list[str]) -> list[str] | str:
-    """Return the cells of a tagged record, or BROKEN if it does not begin with a number or repeats a tag."""
-    values: dict[str, list[str]] = {}
-    value: list[str] | None = None
-    for line in record:
-        tag, *rest = line.split(maxsplit=1)
-        if tag in values or (tag not in OHSUMED and value is None):
-            return BROKEN
-        if tag in OHSUMED:
-            values[tag] = value = rest
-        elif value is not None:
-            value.append(line)
-    cells = [" ".join(values.get(tag, ())) for tag in OHSUMED]
-    return cells if cells[0].isdigit() else BROKEN
+            record.append((number, line))
 
 
 def mesh_terms(tree: FileOrPath, number: str, **options: Any) -> tuple[str, ...]:

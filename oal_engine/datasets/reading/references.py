@@ -180,7 +180,7 @@ def bibtex(source: Source) -> ParsedFile:
 
 def _table(references: Sequence[Reference]) -> ParsedFile:
     """Make a table of references. The facts that any of them has are its last columns: the screening decision
-    (`included`), and what OAL Studio exported. An exported label is left out if there are decisions."""
+    (`included`), and the facts that OAL Studio exported. An exported label is left out if there are decisions."""
     further = dict.fromkeys(name for _, _, facts in references for name in facts)
     if not any(facts.get("included") for _, _, facts in references):
         further.pop("included", None)
