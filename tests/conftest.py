@@ -80,6 +80,7 @@ def app_store(tmp_path, monkeypatch):
     from tests.harness.pages import read_here
 
     monkeypatch.setattr("oal_engine.datasets.import_process._run", read_here)
+    monkeypatch.setattr("ui.api.server._turns", {})  # no test uses up the requests of the next
     monkeypatch.setenv("OAL_DB", str(tmp_path / "studio.db"))
     monkeypatch.chdir(ROOT)
     st.cache_resource.clear()

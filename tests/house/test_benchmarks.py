@@ -66,7 +66,7 @@ def test_estimates():
     estimate."""
     lines = run("estimates.py --quick --orders 1")["By labels and plan"]
     estimated = [line for line in lines if line["shown"]]
-    assert (2 * len(estimates.PLANS), {8}) == (len(lines), {line["sessions"] for line in lines})
+    assert (2 * len(estimates.PLANS), {12}) == (len(lines), {line["sessions"] for line in lines})
     assert estimated
     assert all(0 <= line["coverage"] <= 1 and 0 < line["half_width"] < 0.5 for line in estimated)
 
