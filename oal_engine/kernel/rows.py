@@ -220,7 +220,7 @@ def _row_squared(rows, i):
     return total
 
 
-def _columns_and_values(rows, i):
+def columns_and_values(rows, i):
     """Return the columns of row i, an array or a slice, and its values. For mixed rows: of its sparse part."""
     if isinstance(rows, DenseRows):
         return slice(0, rows.columns), rows.values[i * rows.columns : (i + 1) * rows.columns]
@@ -229,7 +229,7 @@ def _columns_and_values(rows, i):
 
 
 def _plain_sum(rows, i, w, squares):
-    j, x = _columns_and_values(rows, i)
+    j, x = columns_and_values(rows, i)
     terms = w[j] * x * x if squares else w[j] * x
     whole = terms.size - terms.size % 4
     lanes = np.zeros((whole // 4 + 1, 4))
@@ -244,14 +244,14 @@ def _plain_sum(rows, i, w, squares):
 
 
 def _plain_add(rows, i, w, a):
-    j, x = _columns_and_values(rows, i)
+    j, x = columns_and_values(rows, i)
     w[j] += a * x.astype(np.float64)
     if isinstance(rows, MixedRows):
         _plain_add(rows.dense_part(), i, w[rows.columns - rows.width :], a)
 
 
 def _plain_squared(rows, i):
-    x = _columns_and_values(rows, i)[1].astype(np.float64)
+    x = columns_and_values(rows, i)[1].astype(np.float64)
     total = inner(x, x)
     if isinstance(rows, MixedRows):
         start = i * rows.width

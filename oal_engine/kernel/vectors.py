@@ -54,8 +54,8 @@ def inner(w, u):
 
 
 def in_order(values):
-    """Return the sum of an array in plain Python, added from the first value to the last."""
-    return np.add.accumulate(np.append(0.0, values))[-1]
+    """Return the sum of an array over its first axis in plain Python, added from the first value to the last."""
+    return np.add.accumulate(np.concatenate((np.zeros((1, *values.shape[1:])), values)))[-1]
 
 
 @plain_form_of(lambda x: math.exp(x))
