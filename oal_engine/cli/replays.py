@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import reduce
 from operator import getitem
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from rich import box
@@ -14,23 +14,20 @@ from rich.markup import escape
 from rich.table import Table
 from typer import Argument, Option
 
-from .. import datasets, did_you_mean, experiments
-from ..datasets import prior as priors
+from .. import datasets, did_you_mean
 from ..datasets.given import BOTH, decided_column, stored_column
 from ..datasets.reading import Columns, peek, read
-from ..experiments import replays
-from ..experiments.sources import column_questions, stored_questions, word_questions
 from ..kernel import metrics
 from ..kernel.algorithms import ALGORITHMS, Strategy, alias_of, declared, strategy
 from ..kernel.learners import LEARNERS, is_multiclass
 from ..kernel.parameters import Parameter, parameters
 from ..kernel.query_rules import QUERY_RULES, partners
-from ..reproduction.protocols import recorded
-from ..sessions.files import model_file
-from ..sessions.settings import capped_words
 from ..store import Store
 from .files import Importing, Reading
 from .terminal import Db, Json, Knowing, Learning, Questions, draw, n_runs, number, pairs, question_names, show
+
+if TYPE_CHECKING:
+    from ..datasets import prior as priors
 
 
 @dataclass(frozen=True)
@@ -64,6 +61,8 @@ class Running:
         if is_audit:
             values |= {"floor": 0.5 if self.floor is None else self.floor, "pace": self.pace or 1.0}
         streamed = items - round(self.known_share * items)
+        from ..sessions.settings import capped_words
+
         if self.budget is not None and (words := capped_words(self.budget, streamed)):
             print(words, file=sys.stderr)
             values["budget"] = streamed
@@ -144,10 +143,12 @@ class Beginning(Knowing):
         Path | None, Option(help="A table with columns id and score; a high score points to a positive.")
     ] = None
 
-    def prior(self, data: datasets.FeatureTable | datasets.Dataset) -> priors.Prior | None:
+    def prior(self, data: "datasets.FeatureTable | datasets.Dataset") -> "priors.Prior | None":
         """Return the prior, and print the words and items that the data do not have."""
         learned = scores = None
         if self.seed_model:
+            from ..sessions.files import model_file
+
             model = model_file.read(self.seed_model)
             if model.multiclass:
                 raise ValueError(
@@ -159,6 +160,8 @@ class Beginning(Knowing):
             if not isinstance(items.vectors, np.ndarray) or items.feature_names != ["score"]:
                 raise ValueError(f"--seed-scores must be a table with columns id and score. Got {self.seed_scores}.")
             scores = dict(zip(items.ids, items.vectors[:, 0].tolist()))
+        from ..datasets import prior as priors
+
         start = priors.make_prior(data, **self.lists, model=learned, scores=scores)
         if start and start.unknown:
             print(f"Not in the data: {', '.join(start.unknown)}.", file=sys.stderr)
@@ -180,6 +183,9 @@ def replay(
     """Run an algorithm over data with known labels, and print its metrics under both evaluations (push, push_query)."""
     chosen = choosing.strategy(several=len(asking.names) > 1)
     asking.check(chosen, importing, running)
+    from ..experiments import replays  # late: a wrong name need not wait for it
+    from ..reproduction.protocols import recorded
+
     data: datasets.FeatureTable | datasets.Dataset
     if Path(source).is_file():
         data, asked = _file_data(source, chosen, asking, importing, reading)
@@ -208,9 +214,11 @@ def replay(
 
 def _file_data(
     path: str, chosen: Strategy, asking: Asking, importing: Importing, reading: Reading
-) -> tuple[datasets.FeatureTable, Any]:
+) -> "tuple[datasets.FeatureTable, Any]":
     """Read the rows and labels of a file, without importing it. Return them with the labels for each question, {name:
     labels}, or with the decisions of the column, or with None."""
+    from ..experiments.sources import column_questions, word_questions
+
     file, names, own = Path(path).name, asking.names, tuple(importing.feature or ()) or None
     changes: dict[str, Any] = {"details": ()}
     are_columns = bool(names) and {*names} <= {*peek(path, **reading.arguments).columns}
@@ -243,15 +251,18 @@ def _file_data(
 
 def _stored_data(
     name: str, chosen: Strategy, asking: Asking, importing: Importing, reading: Reading, db: Path | None
-) -> tuple[datasets.Dataset, list[str] | None, Any]:
+) -> "tuple[datasets.Dataset, list[str] | None, Any]":
     """Return a stored data set; its positive classes, if the options or NAME=CLASS name any; and labels or decisions as
     `_file_data` does."""
+    from ..experiments import labeled_data
+    from ..experiments.sources import stored_questions
+
     store = Store(db, read_only=bool(asking.names) or not name.startswith("demo:"))  # a demo is imported at first use
     if asking.names:
         data = datasets.Dataset(store, name)
         _check_options(name, importing, reading)
         return data, None, stored_questions(data, asking.names)
-    data, positive = experiments.labeled_data(store, name)
+    data, positive = labeled_data(store, name)
     if positive is not None and (importing.positive or chosen.multiclass):
         raise ValueError(
             f"{name} sets one class against the rest: it needs an algorithm for two classes, and no --positive. "
