@@ -76,7 +76,7 @@ class Asking(OpenRun):
                                 self.version = self.store.count_change(self.id)
                             return
                     self.refresh()  # outside the transaction: others may write while a long log is folded again
-            except SessionError:  # it may be refused because of what others did, which the page then shows
+            except SessionError:  # others may be the reason, and the page then shows their changes
                 self.refresh()
                 raise
 

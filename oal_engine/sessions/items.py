@@ -74,7 +74,7 @@ class Items:
         dataset, store, items = self.run.dataset, self.run.store, self._items
         wanted = {asked.item for asked in questions if asked}
         if new := wanted - items.keys():
-            kept = items if len(items) < CACHED_ITEMS else {position: items[position] for position in wanted - new}
+            rest = items if len(items) < CACHED_ITEMS else {position: items[position] for position in wanted - new}
             cells = store.details(dataset.id, new) if dataset.details else {}
             own = {
                 position: item | {
@@ -83,7 +83,7 @@ class Items:
                 }
                 for position, item in store.items(dataset.id, new, texts=True).items()
             }  # fmt: skip
-            self._items = items = kept | own
+            self._items = items = rest | own
         return items
 
     def _seen(self, position: int) -> str:

@@ -175,7 +175,7 @@ class OpenRun(Run):
             self._catch_up(self.store.status(self.id))
 
     def _catch_up(self, status: Status) -> None:
-        """Bring the session up to date with what is stored."""
+        """Rebuild or continue the session if its stored status differs from its own."""
         if status.settings != self._stored_settings:
             self.settings, self._stored_settings = Settings.read(self.store, self.id), status.settings
         grown = not self.settings.audited and status.items > self.rounds

@@ -34,7 +34,7 @@ SAFE = "its labels are safe and can be exported."
 class LogMismatch(SessionError):
     """A log that cannot be reproduced.
 
-    answers, questions, digests: numbers of those that were reproduced before the difference. entry: the entry that
+    answers, questions, digests: how many were reproduced before the difference. entry: the entry that
     differs. waiting: facts of the question that is asked instead (None: no question is asked, or the state differs).
     """
 
@@ -48,7 +48,7 @@ class Reproduction:
     """The fold of the log of a run, which checks every question and digest. Raise LogMismatch at the first difference.
 
     A log of another engine version only has to be reproduced up to rounding, as that version may have summed in another
-    order; its digests are not checked. answers, questions, digests: numbers of those that were reproduced.
+    order; its digests are not checked. answers, questions, digests: how many were reproduced.
     """
 
     def __init__(self, run: Run, log: Log):

@@ -64,7 +64,7 @@ class History(NamedTuple):
 
 
 class Status(NamedTuple):
-    """What may change in a session while it is open.
+    """The stored facts that may change while a session is open.
 
     version: number of changes to its log: equal versions mean equal logs. items: number of items of its data set.
     has_event: whether an event with a given id is stored. settings: its settings, as they are stored.
@@ -256,7 +256,7 @@ class Logs(Database):
         return self.status(session).version
 
     def status(self, session: int, event: str | None = None) -> Status:
-        """Return what may have changed in a session since it was read. event: an event id. Raise MissingError if the
+        """Return the stored status of a session. event: an event id. Raise MissingError if the
         session is removed or missing."""
         row = self.one(
             "SELECT sessions.*, datasets.name AS dataset_name, datasets.items AS stream,"
