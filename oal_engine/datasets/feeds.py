@@ -19,7 +19,6 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, cast
 
 import numpy as np
-from scipy import sparse
 
 from ..kernel import rows
 from . import reading, row_files
@@ -247,6 +246,8 @@ def _check_kind(dataset: Dataset, items: reading.Items) -> None:
 
 def _rows(dataset: Dataset, items: reading.Items) -> tuple[rows.Rows, WordSets | None]:
     """Turn items into rows with the data set's vocabulary and scaling. Return the rows, and the word sets of texts."""
+    from scipy import sparse
+
     _check_kind(dataset, items)
     columns = dataset.named
     if items.texts is not None:

@@ -17,6 +17,7 @@ from .vectors import inner
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
+    from typing_extensions import TypeIs
 
 Matrix: TypeAlias = "csr_array | np.ndarray"
 
@@ -296,6 +297,11 @@ def read_only(array: ArrayLike, dtype: DTypeLike) -> np.ndarray:
     view = np.ascontiguousarray(array, dtype=dtype).view(np.ndarray)
     view.flags.writeable = False
     return view
+
+
+def is_sparse(matrix: Any) -> TypeIs[csr_array]:
+    """Return whether a matrix is a sparse one of scipy, which need not be imported to tell."""
+    return hasattr(matrix, "tocsr")
 
 
 def as_rows(matrix: Rows | Matrix | ArrayLike) -> Rows:

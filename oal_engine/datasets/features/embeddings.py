@@ -15,16 +15,18 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import sparse
 
 from ...kernel import rows, truncated_svd
 from .. import row_files
 from ..reading.parsed import name_list
 from ..reading.sources import DataError, Progress, open_file
 from .vectorizer import exact_log
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 COMMON_SHARE = 1e-3  # a: a token with a larger share has less than half the weight
 CHUNK_TEXTS = 2000
@@ -66,6 +68,8 @@ class Embedding:
         return np.vstack([self._vectors(self._tokens(texts[first : first + CHUNK_TEXTS])) for first in starts])
 
     def _vectors(self, tokens: sparse.csr_array) -> np.ndarray:
+        from scipy import sparse
+
         used, places = np.unique(tokens.indices, return_inverse=True)
         counts = self.counts[used]
         weights = COMMON_SHARE / (COMMON_SHARE + counts / max(1, self.counts.sum()))
@@ -78,6 +82,8 @@ class Embedding:
 
     def _tokens(self, texts: Sequence[str]) -> sparse.csr_array:
         """Count each token in each text: shape (texts, tokens)."""
+        from scipy import sparse
+
         ends, columns, counts = [0], [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         with _readable(f"the tokenizer of {self.name}"):
             batch, unknown = self._encoder.encode_batch(list(texts), add_special_tokens=False), self._unknown

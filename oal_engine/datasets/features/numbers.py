@@ -1,11 +1,12 @@
 """The unscaled numbers of vectors, as in their file, to show to people; the rows of a data set are scaled."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
 from ...kernel import rows
 from ...kernel.rows import Matrix, Rows, SparseRows
@@ -76,9 +77,11 @@ def packed_row(names: list[str], columns: np.ndarray, values: np.ndarray) -> str
 
 def flat(vectors: Matrix, table: Rows) -> np.ndarray:
     """Flatten vectors to the float64 numbers to store: only the entries if `table` is sparse, else all numbers."""
+    from scipy import sparse
+
     if isinstance(table, SparseRows):
         return rows.as_rows(sparse.csr_array(vectors)).values
-    dense: Any = vectors.toarray() if sparse.issparse(vectors) else vectors
+    dense: Any = vectors.toarray() if rows.is_sparse(vectors) else vectors
     return np.ravel(dense).astype(np.float64, copy=False)
 
 

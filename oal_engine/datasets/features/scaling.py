@@ -3,7 +3,6 @@
 from typing import Any, TypeAlias, cast
 
 import numpy as np
-from scipy import sparse
 
 from ...kernel import rows
 from ...kernel.rows import Matrix, Rows, SparseRows
@@ -30,7 +29,7 @@ USUAL_MAX_BYTES = 2**30  # larger tables get Fourier features only on request: a
 def usual_features(matrix: Matrix, scale: str | None = None) -> str:
     """Choose the default features of a table: "fourier" if it is small, has few columns, will be scaled (`scale` is not
     "none") and holds numbers other than 0 and 1; else "plain"."""
-    numbers = matrix.data if sparse.issparse(matrix) else matrix
+    numbers = matrix.data if rows.is_sparse(matrix) else matrix
     fits = matrix.shape[1] <= FEW_COLUMNS and _size(matrix, "fourier") <= USUAL_MAX_BYTES
     return "fourier" if fits and scale != "none" and not np.isin(numbers, (0, 1)).all() else "plain"
 
@@ -65,7 +64,7 @@ def fit(matrix: Matrix, name: str, features: str = "plain") -> Scaling:
 def _check_sizes(matrix: Matrix, name: str) -> None:
     """Raise ValueError if a number is so large that its square overflows, or if the numbers of the whole table are so
     small that their squares vanish."""
-    numbers = matrix.data if sparse.issparse(matrix) else np.asarray(matrix)
+    numbers = matrix.data if rows.is_sparse(matrix) else np.asarray(matrix)
     size = max(float(numbers.max()), -float(numbers.min())) if numbers.size else 0
     if size > LARGEST or 0 < size < SMALLEST:
         what = f"numbers up to {LARGEST:g}" if size > LARGEST else f"a number of at least {SMALLEST:g}"
@@ -74,6 +73,8 @@ def _check_sizes(matrix: Matrix, name: str) -> None:
 
 def made_rows(scaling: Scaling, matrix: Matrix) -> Rows:
     """Scale a table into rows, and append Fourier features if the scaling has their parameters."""
+    from scipy import sparse
+
     if "fourier" not in scaling:
         return rows.as_rows(apply(scaling, matrix))
     dense = _dense(matrix, scaling["name"], "fourier")
@@ -84,11 +85,13 @@ def made_rows(scaling: Scaling, matrix: Matrix) -> Rows:
 
 def apply(scaling: Scaling, matrix: Matrix) -> Matrix:
     """Scale a sparse or dense table. A row of zeros stays zero under l2."""
+    from scipy import sparse
+
     if scaling["name"] == "none":
         return matrix
     if scaling["name"] == "standardize+l2":
         matrix = _standardized(scaling, _dense(matrix, scaling["name"]))
-    if sparse.issparse(matrix):
+    if rows.is_sparse(matrix):
         norms = np.sqrt(matrix.power(2).sum(axis=1))
         scaled = sparse.csr_array(sparse.diags_array(1 / np.where(norms > 0, norms, 1)) @ matrix)
         scaled.sum_duplicates()  # sorts the indices in place, which spares a copy later
@@ -104,13 +107,13 @@ def _standardized(scaling: Scaling, dense: np.ndarray) -> np.ndarray:
 def _dense(matrix: Matrix, name: str, features: str = "plain") -> np.ndarray:
     """Return a table as a dense array. Raise ValueError if it would be too large, including its Fourier features."""
     size, instead = _size(matrix, features), "l2" if features == "plain" else "plain"
-    if size > MAX_DENSE_BYTES and (features == "fourier" or sparse.issparse(matrix)):
+    if size > MAX_DENSE_BYTES and (features == "fourier" or rows.is_sparse(matrix)):
         items, columns = np.shape(matrix)
         raise ValueError(
             f"{name if features == 'plain' else features} would fill a table of {items:,} x {columns:,} numbers: "
             f"{size / 2**30:.1f} GiB, over the limit of {MAX_DENSE_BYTES / 2**30:.1f} GiB. Use {instead}."
         )
-    return matrix.toarray() if sparse.issparse(matrix) else np.asarray(matrix, dtype=np.float64, order="C")
+    return matrix.toarray() if rows.is_sparse(matrix) else np.asarray(matrix, dtype=np.float64, order="C")
 
 
 def _size(matrix: Matrix, features: str) -> int:

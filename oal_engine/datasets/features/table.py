@@ -8,16 +8,18 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from scipy import sparse
 
 from ...kernel import rows
 from ...kernel.rows import Matrix, Rows, SparseRows
 from .. import reading, row_files
 from ..reading.sources import PhaseProgress, Progress
 from . import duplicates, embeddings, latent, scaling, text_vectors, vectorizer
+
+if TYPE_CHECKING:
+    pass
 
 TEXT_FEATURES = {
     "rich+latent": "Words, parts, similar wording",
@@ -161,6 +163,8 @@ def _text_table(
 
 def _matrix(vocabulary: vectorizer.Vocabulary, counted: Sequence[vectorizer.TermCounts]) -> Matrix:
     """Stack the tf-idf rows of all texts into one sparse matrix."""
+    from scipy import sparse
+
     parts = chain.from_iterable(map(vocabulary.rows, counted))
     return sparse.vstack([sparse.csr_array((0, len(vocabulary.terms))), *parts], format="csr")
 

@@ -11,16 +11,18 @@ from decimal import Context, Decimal
 from functools import cached_property, lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from zlib import crc32
 
 import numpy as np
-from scipy import sparse
 
 from ..block_files import BlockFile, Strings, strings
 from ..reading.parsed import plural
 from ..reading.sources import Progress
 from . import scripts
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 _SYMBOL = "[\u203c\u2049\u2139-\u21aa\u231a-\u27bf\u2934-\u2b55\U0001f000-\U0001faff][\ufe0f\U0001f3fb-\U0001f3ff]*"
 _EMOJI = f"[\U0001f1e6-\U0001f1ff]{{2}}|{_SYMBOL}(?:\u200d{_SYMBOL})*"  # a flag has two letters; \u200d joins symbols
@@ -82,6 +84,8 @@ class StoredMatrices:
         self._blocks.append((), matrix.indptr, matrix.indices, matrix.data, np.array(matrix.shape))
 
     def __iter__(self) -> Iterator[sparse.csr_array]:
+        from scipy import sparse
+
         for _, (indptr, indices, numbers, shape) in self._blocks:
             yield sparse.csr_array((numbers, indices, indptr), tuple(shape.tolist()))
 
@@ -141,6 +145,8 @@ class Vocabulary:
 
     def rows(self, texts: TermCounts) -> Iterator[sparse.csr_array]:
         """Yield the tf-idf rows of counted texts, one matrix per block."""
+        from scipy import sparse
+
         places = map(self._column, texts.terms)
         columns = np.array([-1 if column is None else column for column in places], np.int32)
         for block in texts.blocks:
@@ -391,12 +397,16 @@ class _TermCounter:
 
 def _count_matrix(numbers: np.ndarray, sizes: np.ndarray, width: int) -> sparse.csr_array:
     """Build a sparse matrix of the count of each number in each row. sizes: how many of `numbers` each row has."""
+    from scipy import sparse
+
     ends = np.append(0, np.cumsum(sizes)).astype(sparse.get_index_dtype(maxval=numbers.size))
     return sparse.csr_array((np.ones(numbers.size, np.int32), numbers, ends), (len(sizes), width))
 
 
 def _regrouped(counts: sparse.csr_array, columns: np.ndarray, width: int) -> sparse.csr_array:
     """Move column i of `counts` to columns[i], and add up columns that are moved to the same one; -1 drops a column."""
+    from scipy import sparse
+
     places = columns[counts.indices]
     has_place = places >= 0
     before = np.zeros(has_place.size + 1, counts.indptr.dtype)
