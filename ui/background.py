@@ -24,6 +24,7 @@ _compiling = threading.Lock()  # one child at a time
 @asynccontextmanager
 async def lifespan(app: App) -> AsyncIterator[None]:
     """Run the background work of the app: backups unless OAL_BACKUPS is 0."""
+    jit.compiles_elsewhere = True
     sys.setswitchinterval(HAND_OVER_SECONDS)
     gc.set_threshold(YOUNG_OBJECTS)
     gc.freeze()  # all modules that are loaded by now stay loaded

@@ -2,8 +2,8 @@
 
 Plain Python begins at once; machine code is a thousand times faster, and takes seconds to compile. A function that
 Python calls is marked `entrance`, and each call chooses: the machine code if it is in memory or in the cache on disk,
-plain Python if not and the work is small, else it compiles. All other functions are marked `inlined`, and named tuples
-have `method`s. numba is imported when it is needed: `machine_code.py` knows it, no other module does.
+plain Python if not and the work so far is small, else it compiles. All other functions are marked `inlined`, and named
+tuples have `method`s. numba is imported when it is needed, by `machine_code.py` alone.
 """
 
 import os
@@ -13,13 +13,16 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache, wraps
+from time import perf_counter
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 BRIEF_SECONDS = 0.05  # work in plain Python that is not worth importing numba and loading machine code
-LONG_SECONDS = 4.0  # work in plain Python that is worth compiling
+LONG_SECONDS = 4.0  # work in plain Python, at once or in sum, that is worth compiling
+
+compiles_elsewhere = False  # True in a server: steps of a session wait for no compiler, whatever they take in sum
 
 PLAIN, MACHINE = "plain", "machine"
 _form: ContextVar[str | None] = ContextVar(
@@ -27,7 +30,7 @@ _form: ContextVar[str | None] = ContextVar(
 )
 _importing = threading.Lock()
 _resolvers: list[tuple[Callable[..., Any], Callable[..., Any]]] = []  # of the functions that machine code may call
-_streamed: defaultdict[Hashable, float] = defaultdict(float)  # seconds of plain Python, by kind of stream
+_spent: defaultdict[Hashable, float] = defaultdict(float)  # seconds of plain Python, by kind of work
 _seen_on_disk: dict[tuple[str, Any], bool] = {}  # whether machine code was in the cache, by function and argument types
 
 
@@ -47,8 +50,8 @@ def whole_stream(kind: Hashable, seconds: float) -> Iterator[None]:
 
     seconds: how long plain Python takes for this one.
     """
-    _streamed[kind] += seconds
-    with form(_form.get() or (MACHINE if _streamed[kind] > LONG_SECONDS else None)):
+    _spent[kind] += seconds
+    with form(_form.get() or (MACHINE if _spent[kind] > LONG_SECONDS else None)):
         yield
 
 
@@ -126,10 +129,14 @@ def entrance(seconds: Callable[..., float]) -> Callable[[Callable[..., Any]], An
     def decorate(function: Callable[..., Any]) -> Any:
         @wraps(function)
         def call(*arguments: Any) -> Any:
-            if _runs_as_machine_code(function, arguments, seconds):
+            kind = function.__qualname__, *map(type, arguments)
+            if _runs_as_machine_code(function, arguments, seconds, kind):
                 return machine_code().compiled(function)(*arguments)
-            with np.errstate(all="ignore"):  # machine code knows no warnings
-                return function(*arguments)
+            begun = perf_counter()
+            with form(PLAIN), np.errstate(all="ignore"):  # machine code knows no warnings
+                result = function(*arguments)
+            _spent[kind] += perf_counter() - begun
+            return result
 
         return in_machine_code(lambda *arguments: function)(call)
 
@@ -137,7 +144,7 @@ def entrance(seconds: Callable[..., float]) -> Callable[[Callable[..., Any]], An
 
 
 def _runs_as_machine_code(
-    function: Callable[..., Any], arguments: tuple[Any, ...], seconds: Callable[..., float]
+    function: Callable[..., Any], arguments: tuple[Any, ...], seconds: Callable[..., float], kind: Hashable
 ) -> bool:
     """Choose the form in which a function runs with these arguments."""
     if wanted := _form.get():
@@ -146,7 +153,7 @@ def _runs_as_machine_code(
     if is_imported and machine_code().is_loaded(function, arguments):
         return True
     expected = seconds(*arguments)
-    if expected > LONG_SECONDS:
+    if expected > LONG_SECONDS or (_spent[kind] > LONG_SECONDS and not compiles_elsewhere):
         return True
     if not is_imported and (expected < BRIEF_SECONDS or not any_on_disk()):
         return False

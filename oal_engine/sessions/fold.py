@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from ..datasets import Dataset
 from ..datasets.given import SCALE, TRUST, WithColumn
-from ..kernel import jit, metrics, rows, spending, stream
+from ..kernel import metrics, rows, spending, stream
 from ..kernel.learners import Learner, count_index, weights
 from ..kernel.questions import CLOSED, Rare, next_reading, note, shared
 from ..store import Row, Store
@@ -349,9 +349,7 @@ class Run:
         labels = np.array([padded(each.labels or (each.label,), len(state.parts)) for each in lessons], np.int64)
         state.spent, state.audited = spent, sum(each.audit for each in lessons)
         y = labels.reshape(len(lessons), len(state.parts)) * teaches[:, None]
-        learner, n_rows = state.parts[0].learner, y.size * stream.visited(state.parts[0].learner)
-        with jit.whole_stream(("taught", type(learner)), stream.plain_seconds(self.dataset.rows, learner, n_rows)):
-            self._teach(state, items, y, times, [each.chance for each in lessons], state.spent == budget)
+        self._teach(state, items, y, times, [each.chance for each in lessons], state.spent == budget)
         return state
 
     def _teach(
