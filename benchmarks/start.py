@@ -35,7 +35,7 @@ for columns, name in ((20, "pa-i"), (2000, "pa-i"), (400, "acog-ii")):
     with jit.form(jit.PLAIN):
         begun = process_time()
         stream.replay(table, [1, -1] * 150, range(300), *parts)
-    print(columns, name, 1000 * (process_time() - begun) / 300, 1000 * stream.plain_seconds(table, parts[0], 1))
+    print(columns, name, 1000 * (process_time() - begun) / 300, 1000 * learners.plain_seconds(table, parts[0], 1))
 """
 ANSWERED = """
 from pathlib import Path

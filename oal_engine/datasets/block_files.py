@@ -12,9 +12,12 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from operator import eq
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 BLOCK_STRINGS, BLOCK_CHARACTERS = 10_000, 2**20  # a block of strings is written when it reaches one of these sizes
 
@@ -118,3 +121,20 @@ def strings(folder: Path | None, values: Iterable[str | None] = ()) -> Strings:
 def take(column: Strings, places: Sequence[int]) -> Strings:
     """Return the strings of a column at these positions."""
     return column.take(places) if isinstance(column, StoredStrings) else [column[place] for place in places]
+
+
+class StoredMatrices:
+    """Sparse matrices in a temporary file."""
+
+    def __init__(self, folder: Path) -> None:
+        self._blocks = BlockFile(folder)
+
+    def append(self, matrix: sparse.csr_array) -> None:
+        """Append a matrix to the file."""
+        self._blocks.append((), matrix.indptr, matrix.indices, matrix.data, np.array(matrix.shape))
+
+    def __iter__(self) -> Iterator[sparse.csr_array]:
+        from scipy import sparse
+
+        for _, (indptr, indices, numbers, shape) in self._blocks:
+            yield sparse.csr_array((numbers, indices, indptr), tuple(shape.tolist()))

@@ -19,7 +19,7 @@ import numpy as np
 
 from .. import __version__
 from ..datasets import mapped, relabelled
-from ..kernel import metrics, questions, stream
+from ..kernel import metrics, questions, stacks, stream
 from ..kernel.algorithms import Strategy
 from ..kernel.learners import LEARNERS
 from ..kernel.parameters import Parameter, combinations
@@ -168,7 +168,7 @@ def replayed_together(source: RowSource, jobs: list[Job]) -> list[np.ndarray]:
         return replayed(source, jobs)
     runs = [run for job in jobs for run in _runs(source, job)]
     first, (kind, seed) = runs[0], jobs[0].part
-    done = stream.replay_settings(
+    done = stacks.replay_settings(
         first.rows, first.y, first.order, [run.start() for run in runs], budget=first.budget, seed=first.seed,
         averaged=first.average, held=folds(first.y.size, seed)[1] if kind == "held" else None,
     )  # fmt: skip
@@ -364,7 +364,7 @@ class TunedRun:
         strategy = chosen(self.algorithm)
         alone = not self.spec.floor and not self.spec.questions
         tries = self.spec.tune != "none" and alone and not spreads(strategy.rule)
-        return tries and stream.share_a_pass(LEARNERS[strategy.learner], open_rows(self.source)[0])
+        return tries and stacks.share_a_pass(LEARNERS[strategy.learner], open_rows(self.source)[0])
 
     def job(self, setting: Setting, part: Part, points: int = 1, budget: bool = True) -> Job:
         """Return the job of a setting over a part. points: see `Job`. budget: whether the budget limits the labels."""

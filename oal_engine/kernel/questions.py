@@ -36,7 +36,7 @@ from numpy.typing import ArrayLike
 from . import jit, stream
 from .draws import draw
 from .jit import entrance, inlined, method
-from .learners import classes
+from .learners import ROUND_SECONDS, classes, plain_seconds
 from .metrics import empty
 from .rows import Rows, read_only
 from .runs import Parts, Run
@@ -145,7 +145,7 @@ def shared(questions: int, plan: Plan | None, rare: bool = True) -> Rare | bool:
     return Rare(np.zeros(questions, np.int64), np.zeros((questions, RECENT_ROUNDS)), np.ones(questions))
 
 
-@entrance(lambda y, order, seed, t, asking, rule, inspected, counts: inspected.size * stream.ROUND_SECONDS / 4)
+@entrance(lambda y, order, seed, t, asking, rule, inspected, counts: inspected.size * ROUND_SECONDS / 4)
 def until_reading(y, order, seed, t, asking, rule, inspected, counts):
     """Run the inspected rounds from t on until an item is read, and count the predictions of every question. Return
     (round, probability, draw, whether an audit) or, if no item is read, the round after the last and zeros. In
@@ -228,7 +228,7 @@ def replay(
     rule, counts, curve, t = shared(len(runs), plan, rare), np.array([empty()] * len(runs)), [], 0
     readings: list[Reading] = []
     start = perf_counter()
-    seconds = stream.plain_seconds(first.rows, parts[0][0], len(runs) * order.size)
+    seconds = plain_seconds(first.rows, parts[0][0], len(runs) * order.size)
     with jit.whole_stream((type(first.rows), type(parts[0][0]), type(parts[0][1])), seconds):
         for end in [order.size] if marks is None else np.asarray(marks).tolist():
             while t < end:

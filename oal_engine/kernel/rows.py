@@ -7,7 +7,7 @@ the current number. Existing memory maps stay valid, and the next append overwri
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeGuard, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -17,7 +17,6 @@ from .vectors import inner
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
-    from typing_extensions import TypeIs
 
 Matrix: TypeAlias = "csr_array | np.ndarray"
 
@@ -299,7 +298,7 @@ def read_only(array: ArrayLike, dtype: DTypeLike) -> np.ndarray:
     return view
 
 
-def is_sparse(matrix: Any) -> TypeIs[csr_array]:
+def is_sparse(matrix: Any) -> TypeGuard[csr_array]:
     """Return whether a matrix is a sparse one of scipy, which need not be imported to tell."""
     return hasattr(matrix, "tocsr")
 

@@ -4,7 +4,7 @@ Sessions with people, replays and grids of replays all run these functions. The 
 function of (seed, t), so a run can be resumed at any round, and every rule sees the same draws.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from time import perf_counter
 from typing import NamedTuple
 
@@ -21,8 +21,10 @@ from .learners import (
     count_index,
     dense_update,
     note_chance,
+    plain_seconds,
     predict,
     put,
+    rows_per_answer,
     score,
     update,
     variance,
@@ -32,21 +34,16 @@ from .learners import (
 from .metrics import empty
 from .query_rules import needs_variance, observe, probability
 from .rows import (
-    MeasuredRow,
-    MixedRows,
     Row,
     Rows,
     add,
-    entries_per_row,
     entry,
     length,
     prefetch,
     read_only,
     span,
-    squared,
 )
 from .spending import Plan, chances, is_open, spend, teaches
-from .stacks import dots, setting, stacked
 
 
 class Objective(NamedTuple):
@@ -68,6 +65,15 @@ class Average(NamedTuple):
     since: np.ndarray
 
 
+class Parts(NamedTuple):
+    """The state that a replay changes."""
+
+    learner: Learner
+    rule: NamedTuple
+    objective: Objective
+    average: Average
+
+
 class Question(NamedTuple):
     """A question about an item: the round t (0-based), the margin, the variance of the row, the probability of asking,
     the random draw (smaller than the probability), whether the question is an audit (1) or the rule's choice (0), and
@@ -83,9 +89,6 @@ class Question(NamedTuple):
 
 
 BLOCK = 500  # most rounds in one call for the next question
-# Seconds of plain Python (benchmarks/start.py prints them)
-ROUND_SECONDS, ENTRY_SECONDS, CELL_SECONDS = 1.5e-4, 1e-7, 2.5e-8
-MOST_COLUMNS = 2**17  # most columns of rows in a shared pass: a weight array of 32 settings takes 32 MB
 NOTHING = 0.0, 0.0, 0.0, 0.0, 0, 0  # the fields after t of the Question that is returned if nothing is asked
 KNOWN_LABEL = -128  # replaces the label of an item that is already known: its round passes without a prediction
 
@@ -119,19 +122,8 @@ def sample(items: np.ndarray, size: int, seed: int) -> np.ndarray:
     return items[np.argsort(draws(seed ^ 0x2545F4914F6D, items.size), kind="stable")[:size]]
 
 
-def plain_seconds(rows: Rows, learner: Learner | None, rounds: int) -> float:
-    """Estimate how long plain Python takes for some rounds."""
-    cells = sum(part.size for part in learner or () if isinstance(part, np.ndarray) and part.ndim == 2)
-    return rounds * (ROUND_SECONDS + ENTRY_SECONDS * entries_per_row(rows) + CELL_SECONDS * cells)
-
-
-def visited(learner: Learner) -> int:
-    """Return how many rows a learner learns at each answer."""
-    return 1 + int(getattr(learner, "visits", 0))
-
-
 @inlined
-def _rho(objective):
+def rho_of(objective):
     """Return the weight of positives: `rho` or, if it is 0, (alpha_p T_n) / (alpha_n T_p), estimated by Laplace's rule
     (ACOG section 4.4.4)."""
     if objective.rho > 0:
@@ -142,7 +134,7 @@ def _rho(objective):
 @entrance(lambda rows, y, order, learner, rule, objective, seed, t, stop, *_: plain_seconds(rows, learner, stop - t))
 def _until_query(rows, y, order, learner, rule, objective, seed, t, stop, asking, counts, every):
     """Run to the next question. If `every` is True, return the Question of round t whether it is asked or not."""
-    rho, theta = _rho(objective), objective.theta
+    rho, theta = rho_of(objective), objective.theta
     while t < stop:
         prefetch(rows, order, t)
         i = order[np.uintp(t)]
@@ -192,7 +184,7 @@ def _remember(average, learner, x, t, everything):
 
 
 @inlined
-def _learn(x, t, p, predicted, chance, learner, rule, objective, average, v, y, last):
+def learn_label(x, t, p, predicted, chance, learner, rule, objective, average, v, y, last):
     """Learn the label y of a row (0: nothing to learn) in round t, given the row's margin p, predicted class, variance
     v and chance of being asked. After the last label of the budget, replace the weights with their averages if
     wanted."""
@@ -202,7 +194,7 @@ def _learn(x, t, p, predicted, chance, learner, rule, objective, average, v, y, 
         observe(rule, predicted != y)
         objective.seen[int(y > 0)] += 1
         note_chance(learner, chance)
-        update(learner, x, y, p, v, _rho(objective) if y > 0 else 1.0, objective.theta)
+        update(learner, x, y, p, v, rho_of(objective) if y > 0 else 1.0, objective.theta)
     if last and average.total.size:
         for j in range(average.total.size):
             put(learner, j, average.total[j] / (t + 1))
@@ -242,10 +234,10 @@ def inspect_rounds(rows, y, order, learner, rule, objective, seed, t, asking, co
 @inlined
 def _teach(x, t, chance, learner, rule, objective, average, y, last):
     p, predicted = predict(learner, x, objective.theta)
-    _learn(x, t, p, predicted, chance, learner, rule, objective, average, variance(learner, x), float(y), last)
+    learn_label(x, t, p, predicted, chance, learner, rule, objective, average, variance(learner, x), float(y), last)
 
 
-@entrance(lambda rows, order, learner, *_: plain_seconds(rows, learner, visited(learner)))
+@entrance(lambda rows, order, learner, *_: plain_seconds(rows, learner, rows_per_answer(learner)))
 def learn(rows, order, learner, rule, objective, average, question, y, last):
     """Learn the answer y to a question (0: nothing to learn). last: whether this is the last label of the budget."""
     x = Row(rows, order[question.t])
@@ -263,7 +255,7 @@ def apply_prior(learner: Learner, prior: Mapping[int, float]) -> None:
     _apply_prior(learner, np.array([*prior], np.int64), np.array([*prior.values()], np.float64))
 
 
-@entrance(lambda learner, columns, values: columns.size * ENTRY_SECONDS)
+@entrance(lambda learner, columns, values: 0.0)
 def _apply_prior(learner, columns, values):
     for k in range(columns.size):
         begin(learner, columns[k], values[k])
@@ -277,7 +269,9 @@ def add_rows(rows, items, factors, total):
 
 
 @entrance(
-    lambda rows, items, y, rounds, chances, learner, *_: plain_seconds(rows, learner, items.size * visited(learner))
+    lambda rows, items, y, rounds, chances, learner, *_: plain_seconds(
+        rows, learner, items.size * rows_per_answer(learner)
+    )
 )
 def teach(rows, items, y, rounds, chances, learner, rule, objective, average, last):
     """Learn the labels y (0: nothing to learn) of the rows `items` in turn, regardless of the query rule.
@@ -312,7 +306,7 @@ def scores(rows, learner, theta, out):
 @entrance(lambda rows, learner, rule, objective, t, out: plain_seconds(rows, learner, out.size))
 def probabilities(rows, learner, rule, objective, t, out):
     """Write the rule's probability of asking about each row, if the row came in round t, into `out` of shape (n,)."""
-    rho, theta = _rho(objective), objective.theta
+    rho, theta = rho_of(objective), objective.theta
     for i in range(out.size):
         x = Row(rows, i)
         p = predict(learner, x, theta)[0]
@@ -342,7 +336,7 @@ def _replay(rows, y, order, learner, rule, objective, average, seed, budget, pla
                 spent += 1
                 spend(planned, asked.audit)
                 y_t = float(y[order[t]]) if teaches(planned, asked.audit) else 0.0
-                _learn(
+                learn_label(
                     x, t, asked.margin, asked.predicted, asked.probability, learner, rule, objective, average, v, y_t,
                     spent == budget,
                 )  # fmt: skip
@@ -391,8 +385,8 @@ def replay(
     """
     visits = checked_order(order, rows)
     rounds = visits.size
-    budget = _labels(plan.budget if plan else budget, rounds)
-    truth = _checked_labels(y, learner)
+    budget = most_labels(plan.budget if plan else budget, rounds)
+    truth = checked_labels(y, learner)
     marks = np.array([rounds] if marks is None else marks, dtype=np.int64)
     curve = np.array([empty(classes(learner))] * marks.size)
     questions = np.zeros((min(budget, rounds) if log else 0, 3))
@@ -417,7 +411,7 @@ def checked_order(order: ArrayLike, rows: Rows) -> np.ndarray:
     return order
 
 
-def _labels(budget: int | None, rounds: int) -> int:
+def most_labels(budget: int | None, rounds: int) -> int:
     """Return the most labels that may be asked for: the budget, or one per round without a budget. Raise ValueError if
     the budget is negative."""
     if budget is not None and budget < 0:
@@ -425,7 +419,7 @@ def _labels(budget: int | None, rounds: int) -> int:
     return rounds if budget is None else int(budget)
 
 
-def _checked_labels(y: ArrayLike, learner: Learner) -> np.ndarray:
+def checked_labels(y: ArrayLike, learner: Learner) -> np.ndarray:
     """Convert labels to an array for the kernel. Raise ValueError if a label is not one of the learner's classes."""
     allowed, labels = range(1, classes(learner) + 1) or (-1, 1), np.asarray(y)
     is_allowed = (labels >= allowed[0]) & (labels <= allowed[-1]) & (labels == labels.astype(np.int8)) & (labels != 0)
@@ -433,102 +427,3 @@ def _checked_labels(y: ArrayLike, learner: Learner) -> np.ndarray:
         words = f"{allowed[0]} {'to' if classes(learner) else 'or'} {allowed[-1]}"
         raise ValueError(f"a replay needs a label {words} for every row. Got {labels[~is_allowed].min()}.")
     return read_only(y, np.int8)
-
-
-# ---- Several settings in one pass over the rows
-
-
-class Parts(NamedTuple):
-    """The state that a replay changes, or the stacked states of the replays with several settings."""
-
-    learner: Learner
-    rule: NamedTuple
-    objective: Objective
-    average: Average
-
-
-class Pass(NamedTuple):
-    """The outcome of one pass over the rows for several settings. The tables of counts and the numbers of labels asked
-    for have the settings as first axis; the states at the end are stacked."""
-
-    counts: np.ndarray
-    queried: np.ndarray
-    parts: Parts
-
-
-@entrance(lambda rows, y, order, parts, seed, budget, spent, *_: plain_seconds(rows, None, order.size * spent.size))
-def _replay_settings(rows, y, order, parts, seed, budget, spent, sums, margins, variances, asked, counts):
-    asking = budget > 0
-    for t in range(order.size):
-        prefetch(rows, order, t)
-        i = order[t]
-        x, u = MeasuredRow(rows, i, squared(Row(rows, i))), draw(seed, t)
-        dots(parts.learner.w, x, sums, margins)
-        waiting = False
-        for s in range(spent.size):
-            one = setting(parts, s)
-            theta = one.objective.theta
-            asked[s] = 0
-            if asking and spent[s] < budget:
-                rho = _rho(one.objective)
-                variances[s] = variance(one.learner, x) if needs_variance(one.rule) else 0.0
-                asked[s] = u < probability(one.rule, one.learner, x, margins[s], variances[s], rho, theta, t + 1)
-                waiting |= asked[s] > 0
-            a, b = count_index(one.learner, 1 if margins[s] >= theta else -1, y[i])
-            counts[s, a, b, asked[s]] += 1
-        if waiting:
-            asking = False
-            for s in range(spent.size):
-                if asked[s]:
-                    learner, rule, objective, average = setting(parts, s)
-                    p, predicted = margins[s], 1 if margins[s] >= objective.theta else -1
-                    v = variances[s] if needs_variance(rule) else variance(learner, x)
-                    spent[s] += 1
-                    last = spent[s] == budget
-                    _learn(x, t, p, predicted, 1.0, learner, rule, objective, average, v, float(y[i]), last)
-                asking |= spent[s] < budget
-
-
-def share_a_pass(learner: type[NamedTuple], rows: Rows) -> bool:
-    """Return whether several settings of a learner can share one pass over the rows.
-
-    They can if the margin is the inner product of the row and the weights, an update changes only the weights of the
-    row's columns and does not need the chance of asking, the rows are not mixed, and the weights of many settings fit
-    into memory.
-    """
-    own = any(hasattr(learner, name) for name in ("multiclass", "margin", "dense_update", "note_chance"))
-    return not own and not isinstance(rows, MixedRows) and rows.columns <= MOST_COLUMNS
-
-
-def replay_settings(
-    rows: Rows,
-    y: ArrayLike,
-    order: ArrayLike,
-    settings: Sequence[tuple[Learner, NamedTuple, Objective]],
-    *,
-    budget: int | None = None,
-    seed: int = 0,
-    averaged: bool = False,
-    held: ArrayLike | None = None,
-) -> Pass:
-    """Replay a whole stream in one pass for several settings of a learner, a rule and an objective. The results have
-    the same bits as single replays.
-
-    held: row numbers of a held-out test set; if given, the counts are of the predictions for these rows after the pass.
-    The other arguments are as in `replay`.
-    """
-    visits, truth = checked_order(order, rows), _checked_labels(y, settings[0][0])
-    parts: Parts = stacked([Parts(*each, average(each[0], averaged)) for each in settings])
-    n = len(settings)
-    work = np.zeros((4, n)), np.zeros(n), np.zeros(n), np.zeros(n, np.int64)
-    spent = np.zeros(n, np.int64)
-
-    def run(visits: np.ndarray, budget: int) -> np.ndarray:
-        counts = np.zeros((n, *empty(0).shape), np.int64)
-        kind = type(rows), *map(type, parts)
-        with jit.whole_stream(kind, plain_seconds(rows, None, n * visits.size)):
-            _replay_settings(rows, truth, visits, parts, seed, budget, spent, *work, counts)
-        return counts
-
-    counts = run(visits, _labels(budget, visits.size))
-    return Pass(counts if held is None else run(checked_order(held, rows), 0), spent, parts)

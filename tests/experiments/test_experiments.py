@@ -16,7 +16,7 @@ from oal_engine import datasets, experiments
 from oal_engine.cli import main as cli
 from oal_engine.experiments import running, specifications, tuned_runs
 from oal_engine.experiments.specifications import Hit, Specification, specification
-from oal_engine.kernel import metrics, stream
+from oal_engine.kernel import metrics, stacks
 from oal_engine.kernel.parameters import combinations
 from oal_engine.store import Store
 from tests.harness import ROOT
@@ -53,13 +53,13 @@ def counted(monkeypatch):
 def passes(monkeypatch):
     """A list that gets the number of settings of each shared pass over the rows. Even short runs share passes here, and
     at most 5 settings share one."""
-    sizes, replay_settings = [], stream.replay_settings
+    sizes, replay_settings = [], stacks.replay_settings
 
     def noted(rows, y, order, settings, **options):
         sizes.append(len(settings))
         return replay_settings(rows, y, order, settings, **options)
 
-    monkeypatch.setattr(stream, "replay_settings", noted)
+    monkeypatch.setattr(stacks, "replay_settings", noted)
     monkeypatch.setattr(running, "PASS_PAYS_ROUNDS", 0)
     monkeypatch.setattr(running, "PASS_SETTINGS", 5)
     return sizes

@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 from scipy.sparse import csr_array
 
-from oal_engine.kernel import jit, learners, metrics, query_rules, rows, spending, stream
+from oal_engine.kernel import jit, learners, metrics, query_rules, rows, spending, stacks, stream
 from oal_engine.kernel.learners import LEARNERS, is_multiclass
 from oal_engine.kernel.parameters import parameters
 from oal_engine.kernel.query_rules import QUERY_RULES
@@ -234,10 +234,10 @@ def settings_that_share_a_pass_have_the_bits_of_replays_of_each(learner, rule, m
     """If several settings can share a pass over the rows, each counts, asks and learns as in a separate replay."""
     X, y, order = data_for(learner, seed=4)
     table = rows.as_rows(matrix(X))
-    if not stream.share_a_pass(LEARNERS[learner], table):
+    if not stacks.share_a_pass(LEARNERS[learner], table):
         return
     for options in ({"budget": 30, "averaged": True}, {}):
-        done = stream.replay_settings(
+        done = stacks.replay_settings(
             table, y, order, [_setting(learner, rule, table.columns, k) for k in range(9)], seed=11, **options
         )
         for k in range(9):

@@ -6,9 +6,9 @@ import re
 from tests.harness import ROOT
 
 CEILING = {  # part of the project: its files, and the most lines (of docs: words) that they have together
-    "kernel": ("oal_engine/kernel/**/*.py", 5_540),
+    "kernel": ("oal_engine/kernel/**/*.py", 5_560),
     "store": ("oal_engine/store/**/*.py", 2_010),
-    "datasets": ("oal_engine/datasets/**/*.py", 10_030),
+    "datasets": ("oal_engine/datasets/**/*.py", 10_060),
     "sessions": ("oal_engine/sessions/**/*.py", 9_260),
     "experiments": ("oal_engine/experiments/**/*.py oal_engine/reproduction/**/*.py", 4_510),
     "output, cli, Python": (
@@ -21,7 +21,7 @@ CEILING = {  # part of the project: its files, and the most lines (of docs: word
     "docs, words": ("docs/*.md *.md benchmarks/README.md data/README.md", 38_000),
 }  # fmt: skip
 GENERATED = ("reproduction.md", "reference.md", "CHANGELOG.md")  # by commands, or one line a change
-MOST_MODULES, MOST_LINES = 214, 500  # of the product: modules, and lines of the longest one
+MOST_MODULES, MOST_LINES = 217, 500  # of the product: modules, and lines of the longest one
 
 
 def paths(patterns):

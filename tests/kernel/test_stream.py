@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array, random_array
 
-from oal_engine.kernel import draws, learners, query_rules, rows, stream
+from oal_engine.kernel import draws, learners, query_rules, rows, stacks, stream
 from oal_engine.kernel.learners import LEARNERS
 from oal_engine.kernel.query_rules import QUERY_RULES
 from tests.harness import ROOT, naive
@@ -75,11 +75,11 @@ def test_learners_of_sparse_updates_share_a_pass():
     """Settings can share a pass if the learner's margins are w.x and its updates change only the weights of the row's
     features. The rows must be sparse or dense, not mixed, and must have few columns."""
     table = rows.as_rows(np.eye(4))
-    sharing = {name for name, kind in LEARNERS.items() if stream.share_a_pass(kind, table)}
+    sharing = {name for name, kind in LEARNERS.items() if stacks.share_a_pass(kind, table)}
     assert {"perceptron", "pa-i", "cspaa", "cw-variance", "acog-ii-diag", "ada-da"} <= sharing
     assert not sharing & {"romma", "arow", "sop", "acog-ii", "sacog-ii", "ssacog-ii", "dual", "pool", "m-pa"}
-    wide = rows.as_rows(csr_array((1, stream.MOST_COLUMNS + 1)))
-    assert not any(stream.share_a_pass(LEARNERS["pa-i"], others) for others in (mixed(np.eye(4)), wide))
+    wide = rows.as_rows(csr_array((1, stacks.MOST_COLUMNS + 1)))
+    assert not any(stacks.share_a_pass(LEARNERS["pa-i"], others) for others in (mixed(np.eye(4)), wide))
 
 
 @pytest.mark.slow
@@ -149,7 +149,7 @@ def test_the_sparse_sketch_equals_the_sketch(dense, sparse, length):
 
 IMPORTS = """
 import os, numba, oal_engine
-from oal_engine.kernel import stream
+from oal_engine.kernel import stacks, stream
 from oal_engine.kernel.machine_code import dispatcher_of
 print(dispatcher_of(stream._replay.__wrapped__)._cache.cache_path.startswith(os.environ["NUMBA_CACHE_DIR"]))
 """

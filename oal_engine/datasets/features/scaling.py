@@ -29,7 +29,7 @@ USUAL_MAX_BYTES = 2**30  # larger tables get Fourier features only on request: a
 def usual_features(matrix: Matrix, scale: str | None = None) -> str:
     """Choose the default features of a table: "fourier" if it is small, has few columns, will be scaled (`scale` is not
     "none") and holds numbers other than 0 and 1; else "plain"."""
-    numbers = matrix.data if rows.is_sparse(matrix) else matrix
+    numbers = matrix.data if rows.is_sparse(matrix) else np.asarray(matrix)
     fits = matrix.shape[1] <= FEW_COLUMNS and _size(matrix, "fourier") <= USUAL_MAX_BYTES
     return "fourier" if fits and scale != "none" and not np.isin(numbers, (0, 1)).all() else "plain"
 
@@ -96,8 +96,9 @@ def apply(scaling: Scaling, matrix: Matrix) -> Matrix:
         scaled = sparse.csr_array(sparse.diags_array(1 / np.where(norms > 0, norms, 1)) @ matrix)
         scaled.sum_duplicates()  # sorts the indices in place, which spares a copy later
         return scaled
-    norms = np.linalg.norm(matrix, axis=1, keepdims=True)
-    return matrix / np.where(norms > 0, norms, 1)
+    dense = np.asarray(matrix)
+    norms = np.linalg.norm(dense, axis=1, keepdims=True)
+    return dense / np.where(norms > 0, norms, 1)
 
 
 def _standardized(scaling: Scaling, dense: np.ndarray) -> np.ndarray:

@@ -16,7 +16,7 @@ from zlib import crc32
 
 import numpy as np
 
-from ..block_files import BlockFile, Strings, strings
+from ..block_files import StoredMatrices, Strings, strings
 from ..reading.parsed import plural
 from ..reading.sources import Progress
 from . import scripts
@@ -71,23 +71,6 @@ def joined(parts: Sequence[WordSets]) -> WordSets:
     """Concatenate the word sets of several parts."""
     sizes = np.concatenate([part.counts() for part in parts])
     return WordSets(np.concatenate([part.numbers for part in parts]), np.append(0, np.cumsum(sizes)))
-
-
-class StoredMatrices:
-    """Sparse matrices in a temporary file."""
-
-    def __init__(self, folder: Path) -> None:
-        self._blocks = BlockFile(folder)
-
-    def append(self, matrix: sparse.csr_array) -> None:
-        """Append a matrix to the file."""
-        self._blocks.append((), matrix.indptr, matrix.indices, matrix.data, np.array(matrix.shape))
-
-    def __iter__(self) -> Iterator[sparse.csr_array]:
-        from scipy import sparse
-
-        for _, (indptr, indices, numbers, shape) in self._blocks:
-            yield sparse.csr_array((numbers, indices, indptr), tuple(shape.tolist()))
 
 
 Matrices: TypeAlias = "list[sparse.csr_array] | StoredMatrices"

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..jit import always, method
 from ..parameters import Values, checked, instantiate, named
-from ..rows import Row, dot
+from ..rows import Row, Rows, dot, entries_per_row
 from . import adaptive, dual, first_order, multiclass, pool, second_order, sketched
 
 
@@ -38,6 +38,8 @@ LEARNERS: dict[str, type[NamedTuple]] = {
     for name, kind in module.LEARNERS.items()
 }
 
+# Seconds of plain Python (benchmarks/start.py prints them)
+ROUND_SECONDS, ENTRY_SECONDS, CELL_SECONDS = 1.5e-4, 1e-7, 2.5e-8
 MEMORY_LIMIT_BYTES = 2 * 2**30  # for the largest array of a learner; overridden by the variable OAL_MEMORY_LIMIT
 
 
@@ -126,3 +128,14 @@ def build(name: str, features: int, values: Values = (), classes: int = 0) -> Le
         )
     learner: Learner = instantiate(kind, features, numbers, **({"classes": classes} if classes else {}))
     return learner
+
+
+def plain_seconds(rows: Rows, learner: Learner | None, rounds: int) -> float:
+    """Estimate how long plain Python takes for some rounds."""
+    cells = sum(part.size for part in learner or () if isinstance(part, np.ndarray) and part.ndim == 2)
+    return rounds * (ROUND_SECONDS + ENTRY_SECONDS * entries_per_row(rows) + CELL_SECONDS * cells)
+
+
+def rows_per_answer(learner: Learner) -> int:
+    """Return how many rows a learner learns at each answer."""
+    return 1 + int(getattr(learner, "visits", 0))
