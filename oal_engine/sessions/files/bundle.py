@@ -75,8 +75,8 @@ def _digest(names: Iterable[object], *arrays: np.ndarray) -> str:
 def publish(store: Store, session: int, file: IO[str]) -> None:
     """Write a session as JSON lines to an open text file, without notes and tags that cannot be read."""
     with store.snapshot():
-        store.check_settings(session, {*HEAD, *ADDED, "prior"})
         settings, history = store.session(session), store.history(session)
+        store.check_settings(session, {*HEAD, *ADDED, "prior"})
         dataset, priors = Dataset(store, settings["dataset"]), store.prior_weights(session)
     weights = {k: [*each.items()] for k, each in priors.items()}
     prior = settings["prior"] and settings["prior"] | {"weights": weights.get(0, [])}
