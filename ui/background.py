@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib import import_module
 
 from streamlit import App
 
@@ -18,6 +19,7 @@ from oal_engine.sessions.session import Session
 HAND_OVER_SECONDS = 0.0005  # switch interval of the interpreter; an answer passes between threads several times
 YOUNG_OBJECTS = 10_000  # new objects per garbage collection; Python's 700 stop a busy server every 20 s for a full one
 
+EARLY = "scipy.sparse", "pyarrow.compute", "oal_engine.datasets.features.table", "plotly.graph_objects"
 _compiling = threading.Lock()  # one child at a time
 
 
@@ -29,12 +31,19 @@ async def lifespan(app: App) -> AsyncIterator[None]:
     gc.set_threshold(YOUNG_OBJECTS)
     gc.freeze()  # all modules that are loaded by now stay loaded
     stopped = threading.Event()
-    if jit.any_on_disk():
-        threading.Thread(target=jit.machine_code, daemon=True).start()  # so that no page waits for the import
+    threading.Thread(target=_import_early, daemon=True).start()
     if os.environ.get("OAL_BACKUPS") != "0":
         threading.Thread(target=keep_backups, args=(database_path(), stopped), daemon=True).start()
     yield
     stopped.set()
+
+
+def _import_early() -> None:
+    """Import the packages of the first data set and the first session, so that no page waits for them."""
+    for name in EARLY:
+        import_module(name)
+    if jit.any_on_disk():
+        jit.machine_code()
 
 
 def compile_later(session: Session) -> None:
