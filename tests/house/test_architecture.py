@@ -152,18 +152,25 @@ def test_no_path_of_a_machine():
 
 
 HEAVY = ("numba", "sklearn", "pandas", "pyarrow", "streamlit", "plotly", "matplotlib", "dask", "distributed")
-IMPORT = f"""
-import sys
-sys.modules.update(dict.fromkeys({HEAVY!r}))
-from oal_engine.cli import backups, comparisons, data, replays, sessions
-print(1)
+WITHOUT = "import sys; sys.modules.update(dict.fromkeys({!r})); {}"
+COMMANDS = "from oal_engine.cli import backups, comparisons, data, replays, sessions"
+READING = """
+from pathlib import Path
+from oal_engine.datasets import reading
+from oal_engine.datasets.reading import preview
+Path("texts.csv").write_text("text,label\\n" + "a word,1\\nanother word,0\\n" * 20)
+assert ["text", "label"] == reading.peek("texts.csv").columns
+assert reading.read("texts.csv", reading.Columns(text=("text",), label="label")).y.any()
 """
 
 
-def test_the_command_line_starts_without_heavy_modules():
-    """The command line starts without modules that take long to import."""
-    done = subprocess.run([sys.executable, "-c", IMPORT], cwd=ROOT, capture_output=True, text=True)
-    assert ("1\n", "") == (done.stdout, done.stderr)
+@pytest.mark.parametrize(("without", "program"), [(HEAVY, COMMANDS), ((*HEAVY, "scipy"), READING)])
+def test_nothing_heavy_is_imported_before_it_computes(tmp_path, without, program):
+    """The command line starts, and a file is looked at and read, without modules that take long to import."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", WITHOUT.format(without, program.strip().replace("\n", "; "))]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert (0, "") == (done.returncode, done.stderr)
 
 
 REPLAY = """
