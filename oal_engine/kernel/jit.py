@@ -48,10 +48,11 @@ def form(wanted: str | None) -> Iterator[None]:
 def whole_stream(kind: Hashable, seconds: float) -> Iterator[None]:
     """Run a whole stream, one of perhaps many of this kind: in machine code once they together are long.
 
-    seconds: how long plain Python takes for this one.
+    kind: None if it is the only one. seconds: how long plain Python takes for this one.
     """
-    _spent[kind] += seconds
-    with form(_form.get() or (MACHINE if _spent[kind] > LONG_SECONDS else None)):
+    if kind:
+        _spent[kind] = seconds = _spent[kind] + seconds
+    with form(_form.get() or (MACHINE if seconds > LONG_SECONDS else None)):
         yield
 
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..kernel import jit
 from ..kernel.draws import draw
 from ..store import Status, Store, now
 from .fold import Run
@@ -23,6 +24,7 @@ from .state import Decisions, Place, State
 
 OVERLAP, REPEAT = 0x2C1B3C6D, 0x297A2D39  # xor-ed with the seed: independent draws for second and repeated answers
 BRANCH_LIMIT = 96 * 2**20  # bytes for the states after all possible answers; if they need more, none is prepared
+FOLD_SECONDS = 0.004  # an answer in plain Python takes up to 0.01, and compiling longer than jit.LONG_SECONDS
 
 
 class OpenRun(Run):
@@ -94,9 +96,10 @@ class OpenRun(Run):
         self._decisions = Decisions.empty(*[self.several] * bool(self.several), self.rounds)
         self._entries: list[Entry] = []  # cache of `log`: the answered entries that it has read
         self._undo_point: tuple[State, Decisions] | None = None  # before the last answer, if undo can restore it
-        for state in Reproduction(self, log):
-            self.state = state
-            self._record_decisions()
+        with jit.whole_stream(None, len(log.order) * FOLD_SECONDS):
+            for state in Reproduction(self, log):
+                self.state = state
+                self._record_decisions()
         self.version = log.version
         self._changes, self._shared, self._recorded = log.changes, log.shared, log.rounds
         self._asked = [entry.id for entry in log.entries]
