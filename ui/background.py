@@ -20,6 +20,7 @@ HAND_OVER_SECONDS = 0.0005  # switch interval of the interpreter; an answer pass
 YOUNG_OBJECTS = 10_000  # new objects per garbage collection; Python's 700 stop a busy server every 20 s for a full one
 
 EARLY = "scipy.sparse", "pyarrow.compute", "oal_engine.datasets.features.table", "plotly.graph_objects"
+_compiled: set[tuple[object, ...]] = set()  # kinds of sessions that this server has compiled or found compiled
 _compiling = threading.Lock()  # one child at a time
 
 
@@ -52,5 +53,9 @@ def compile_later(session: Session) -> None:
 
 
 def _compile(session: Session) -> None:
+    state = session.state
+    kind = type(session.dataset.rows), type(state.plan), *(type(each) for part in state.parts for each in part)
     with _compiling:
-        compile_in_child(session.store.path, session.id)
+        if kind not in _compiled:
+            compile_in_child(session.store.path, session.id)
+            _compiled.add(kind)

@@ -8,7 +8,11 @@ from time import sleep
 
 import pytest
 
+from oal_engine.datasets import demo
+from oal_engine.sessions.session import Session
+from oal_engine.sessions.settings import create
 from tests.harness import ROOT
+from ui import background
 
 ANSWERS = """
 import sys
@@ -65,3 +69,13 @@ def test_the_child_ends_with_a_program_that_is_killed(start, tmp_path):
     program.communicate()
     while not subprocess.run(children, capture_output=True).returncode:
         sleep(0.05)
+
+
+def test_a_server_compiles_each_kind_of_session_once(app_store, monkeypatch):
+    compiled, dataset = [], demo.dataset(app_store, "tweets")
+    monkeypatch.setattr(background, "_compiled", set())
+    monkeypatch.setattr(background, "compile_in_child", lambda path, session: compiled.append(session))
+    for number, algorithm in enumerate(("auto", "auto", "PA-I"), 1):
+        assert number == create(app_store, dataset, algorithm, budget=20)
+        background._compile(Session(app_store, number))
+    assert [1, 3] == compiled

@@ -135,8 +135,8 @@ class CardServer:
             self._act(event, annotator)
             self._remember(event, annotator)
             self._events += 1
-        if self._events == COMPILED_AFTER:
-            compile_later(self.session)
+            if self._events == COMPILED_AFTER:
+                compile_later(self.session)
 
     def _act(self, event: messages.Event, annotator: str) -> None:
         session = self.session
