@@ -5,7 +5,7 @@ import os
 import sys
 import threading
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from importlib import import_module
 
 from streamlit import App
@@ -48,14 +48,16 @@ def _import_early() -> None:
 
 
 def compile_later(session: Session) -> None:
-    """Compile the functions of an open session in a daemon thread, whose child process ends with the server."""
-    threading.Thread(target=_compile, args=(session,), daemon=True).start()
+    """Compile the functions of an open session in a daemon thread, whose child process ends with the server. Without a
+    server, as in a script that renders a page, nothing is compiled."""
+    if jit.compiles_elsewhere:
+        threading.Thread(target=_compile, args=(session,), daemon=True).start()
 
 
 def _compile(session: Session) -> None:
     state = session.state
     kind = type(session.dataset.rows), type(state.plan), *(type(each) for part in state.parts for each in part)
-    with _compiling:
+    with _compiling, suppress(OSError):  # a machine without room for a process labels in plain Python
         if kind not in _compiled:
             compile_in_child(session.store.path, session.id)
             _compiled.add(kind)

@@ -79,3 +79,14 @@ def test_a_server_compiles_each_kind_of_session_once(app_store, monkeypatch):
         assert number == create(app_store, dataset, algorithm, budget=20)
         background._compile(Session(app_store, number))
     assert [1, 3] == compiled
+
+
+def test_a_server_that_can_start_no_process_labels_in_plain_python(app_store, monkeypatch):
+    def refused(*arguments, **options):
+        raise BlockingIOError("Resource temporarily unavailable")
+
+    monkeypatch.setattr(background, "_compiled", set())
+    monkeypatch.setattr("subprocess.Popen", refused)
+    number = create(app_store, demo.dataset(app_store, "tweets"), "auto", budget=20)
+    background._compile(Session(app_store, number))
+    assert not background._compiled
