@@ -8,6 +8,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .places import cache_folder
+
 if TYPE_CHECKING:
     from .estimator import OnlineActiveClassifier
     from .sessions.files.model_file import load_model, load_models
@@ -39,8 +41,7 @@ def _machine_code_cache() -> str:
     sources = sorted((Path(__file__).parent / "kernel").rglob("*.py"))
     sources += plugin_sources() if PLUGINS else []
     digest = hashlib.sha256(b"\0".join(source.read_bytes() for source in sources)).hexdigest()[:16]
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return str(Path(base) / "oal-studio" / digest)
+    return str(cache_folder() / digest)
 
 
 os.environ["NUMBA_CACHE_DIR"] = _machine_code_cache()

@@ -9,6 +9,11 @@ DATA = _PACKED if IS_INSTALLED else Path(__file__).parents[1] / "data"
 COMMAND = "oal" if IS_INSTALLED else "python -m oal_engine"
 
 
+def cache_folder() -> Path:
+    """Return the folder of files that can be made again, in the user's cache folder."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "oal-studio"
+
+
 def database_path() -> Path:
     """Return the path of the database that app and command line share: the environment variable OAL_DB if it is set,
     else studio.db in the working directory (in a clone) or in the user's data folder (in an installed package)."""

@@ -17,6 +17,7 @@ from typer import Argument, Option
 from .. import datasets
 from ..datasets import feeds
 from ..datasets.features import duplicates
+from ..datasets.features.encoders import usual_seconds
 from ..datasets.reading import details as more_columns
 from ..datasets.reading import layout_sentence, reasons, size_sentence
 from ..datasets.reading.archives import one_file
@@ -74,15 +75,16 @@ def import_(
 ) -> None:
     """Import a file of texts or vectors as a data set."""
     request = datasets.ImportRequest(
-        vectors=reading.vectors(importing.vectors), embedding=importing.embed, scale=importing.scale,
+        vectors=reading.vectors(importing.vectors), encoder=importing.embed, scale=importing.scale,
         features=importing.features, near_duplicates=near_duplicates, **reading.arguments,
     )  # fmt: skip
     store = Store(db)
     datasets.sweep(store)
     with _or_standard_input(files, reading.limits) as paths, one_file(paths, reading.limits) as file:
-        if size := size_sentence(file, **reading.arguments):
-            print(size, file=sys.stderr, flush=True)
         columns = replace(importing.columns(file, reading), details=_named(details), shown_columns=_named(show))
+        seconds = 0.0 if importing.features or importing.embed else usual_seconds(columns)
+        if size := size_sentence(file, seconds, **reading.arguments):
+            print(size, file=sys.stderr, flush=True)
         with progress_bar() as progress:
             dataset, items = datasets.import_file(
                 store, file, name, columns, request, progress, **set_options(tokenizer=importing.tokenizer)

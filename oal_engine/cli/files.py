@@ -161,7 +161,7 @@ class Importing(_Options):
     def vectorizer(self) -> dict[str, Any]:
         """The options that were set for computing features."""
         values = set_options(features=self.features, tokenizer=self.tokenizer)
-        return values | ({"embedding": embeddings.read(self.embed)} if self.embed else {})
+        return values | ({"encoder": embeddings.read(self.embed)} if self.embed else {})
 
     def columns(self, path: Path | str, reading: Reading) -> Columns:
         """Return the columns that the options name, completed by the columns detected in the file."""

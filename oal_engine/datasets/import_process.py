@@ -230,7 +230,7 @@ def _asked(reader: str | None, encoding: str, layout: Layout) -> dict[str, Any]:
 
 def _packed(request: ImportRequest) -> dict[str, Any]:
     """Convert an import request to values for JSON."""
-    return asdict(request) | {"embedding": request.embedding and str(request.embedding)}
+    return asdict(request) | {"encoder": request.encoder and str(request.encoder)}
 
 
 # In the child process. `settings` are the keyword arguments of `_run`, decoded from JSON
@@ -263,7 +263,7 @@ def _peek(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -> 
 def _items(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -> tuple[list[FirstItem], str]:
     columns, options = _columns(settings["columns"]), _options(settings)
     items, description = preview.first_items(file, columns, name=settings["name"], **options)
-    sentences = reading.layout_sentence(description), _size(file, settings["name"], options)
+    sentences = reading.layout_sentence(description), _size(file, settings["name"], columns, options)
     return _cut(items), " ".join(filter(None, sentences))
 
 
@@ -286,12 +286,15 @@ def _cut(items: Sequence[FirstItem]) -> list[FirstItem]:
     ]
 
 
-def _size(file: BinaryIO, name: str, options: Mapping[str, Any]) -> str:
+def _size(file: BinaryIO, name: str, columns: reading.Columns, options: Mapping[str, Any]) -> str:
     """Report the size of a large file in a sentence, as `size_sentence` does. Return "" for a compressed file, whose
     lines cannot be counted without unpacking it."""
     if Path(name).suffix.lower() in sources.COMPRESSIONS:
         return ""
-    return reading.size_sentence(file, name=name, **{key: options[key] for key in ("reader", "encoding", "layout")})
+    from .features.encoders import usual_seconds
+
+    how = {key: options[key] for key in ("reader", "encoding", "layout")}
+    return reading.size_sentence(file, usual_seconds(columns), name=name, **how)
 
 
 def _check(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -> str:
@@ -308,8 +311,8 @@ def _import(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -
     from . import importing
 
     store, columns, asked = Store(settings["database"]), _columns(settings["columns"]), settings["request"]
-    embedding = {"embedding": asked["embedding"] and Path(asked["embedding"])}
-    request = importing.ImportRequest(**asked | _options(settings) | embedding)
+    encoder = {"encoder": asked["encoder"] and Path(asked["encoder"])}
+    request = importing.ImportRequest(**asked | _options(settings) | encoder)
     dataset, items = importing.import_file(
         store, file, settings["title"], columns, request, progress, file_name=settings["name"]
     )

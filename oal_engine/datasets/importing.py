@@ -19,7 +19,7 @@ from ..kernel import rows
 from ..kernel.rows import Matrix
 from ..store.fields import LONGEST_TITLE, is_title, problem
 from . import reading, row_files
-from .features import duplicates, embeddings, numbers, scripts
+from .features import duplicates, embeddings, encoders, numbers, scripts
 from .features.table import FeatureTable, file_table, phase_progress
 from .reading.labels import has_rule
 from .reading.sources import DETECTED, LIMITS, FileOrPath, Layout, Limits, PhaseProgress, name_of
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 class ImportRequest:
     """Options of an import: how a file is read, and how its items become a data set.
 
-    vectors: vectors of the texts from a separate file. embedding: computes vectors of the texts; a path is the folder
+    vectors: vectors of the texts from a separate file. encoder: computes vectors of the texts; a path is the folder
     of an embedding. scale, features: None chooses values that suit the items. near_duplicates: one of duplicates.KINDS.
     owner: the e-mail address of the only person who may see the data set ("": everybody).
     """
@@ -43,7 +43,7 @@ class ImportRequest:
     layout: Layout = DETECTED
     limits: Limits = LIMITS
     vectors: reading.Vectors | None = None
-    embedding: embeddings.Embedding | Path | None = None
+    encoder: encoders.TextEncoder | Path | None = None
     scale: str | None = None
     features: str | None = None
     near_duplicates: str = duplicates.KEEP
@@ -97,7 +97,7 @@ def _store(
     items, vocabulary = table.items, table.vocabulary
     file_numbers = None if items.texts is not None else numbers.flat(cast(Matrix, items.vectors), table.rows)
     checksums = table.checksums or row_files.save(table.rows, folder)
-    arrays = stored_arrays(table.rows, table.y, table.projection, file_numbers, table.embedding)
+    arrays = stored_arrays(table.rows, table.y, table.projection, file_numbers, table.encoder)
     other_arrays = {part: array for part, array in arrays.items() if part not in checksums}
     record = {
         "name": name,
@@ -158,14 +158,14 @@ def import_file(
     min_df.
     """
     name, folder = _checked_name(store, name), store.folder / token_hex(8)
-    embedding = embeddings.read(request.embedding) if isinstance(request.embedding, Path) else request.embedding
+    encoder = embeddings.read(request.encoder) if isinstance(request.encoder, Path) else request.encoder
     with import_in_progress(folder, store.path.name):
         items = reading.read(
             path, columns, name=file_name, progress=phase_progress(progress, "reading"), folder=folder,
             **request.reading,
         )  # fmt: skip
         table = file_table(
-            items, request.scale, progress, request.features, embedding, near_duplicates=request.near_duplicates,
+            items, request.scale, progress, request.features, encoder, near_duplicates=request.near_duplicates,
             folder=folder, **settings,
         )  # fmt: skip
         source = name_of(path, file_name)

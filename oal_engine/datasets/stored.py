@@ -17,7 +17,7 @@ import numpy as np
 from ..kernel import rows
 from ..kernel.rows import Matrix, Rows
 from . import reading, row_files
-from .features import embeddings, fourier, latent, numbers, scaling, vectorizer
+from .features import encoders, fourier, latent, numbers, scaling, vectorizer
 from .features.table import made_rows
 from .reading import details
 from .reading.labels import matching
@@ -64,13 +64,13 @@ def stored_arrays(
     y: np.ndarray,
     projection: latent.Projection | None,
     file_numbers: np.ndarray | None,
-    embedding: embeddings.Embedding | None,
+    encoder: encoders.TextEncoder | None,
 ) -> dict[str, np.ndarray]:
     """Return the arrays to store for a data set, {file name: array}. file_numbers: the unscaled numbers of vectors."""
     optional = {"projection": projection.numbers if projection else None, "numbers": file_numbers}
     arrays = rows.arrays(table) | {"y": y.astype(np.int8, copy=False)}
     arrays |= {name: array for name, array in optional.items() if array is not None}
-    return arrays | (embedding.arrays if embedding else {})
+    return arrays | (encoder.arrays if encoder else {})
 
 
 def mapped(folder: Path | str, items: int) -> tuple[Rows, np.ndarray]:
@@ -138,14 +138,14 @@ class Dataset:
             self._rows, self._y = mapped(self.folder, items)
             self.projection = _projection(self.folder, self._rows, self.scaling)
             source = self.scaling.get("beside", {}).get("embedding")
-            self.embedding = embeddings.mapped(self.folder, source) if source else None
+            self.encoder = encoders.stored(self.folder, source) if source else None
             has_numbers = "numbers" in json.loads(self.record["checksums"] or "{}")
             self._numbers = numbers.mapped(self.folder, self._rows, len(self.feature_names)) if has_numbers else None
         self._extents = [row_files.extent(array) for array in self._arrays().values()]
         self._checked_at = -inf
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        return stored_arrays(self._rows, self._y, self.projection, self._numbers, self.embedding)
+        return stored_arrays(self._rows, self._y, self.projection, self._numbers, self.encoder)
 
     @contextmanager
     def _readable(self) -> Iterator[None]:
@@ -251,7 +251,7 @@ class Dataset:
     @property
     def vector_width(self) -> int:
         """The width of the text vectors that a file to append must have; 0 if it needs none."""
-        return 0 if self.embedding else _vector_width(self.scaling)
+        return 0 if self.encoder else _vector_width(self.scaling)
 
     @property
     def vector_columns(self) -> tuple[str, ...]:
@@ -370,7 +370,7 @@ class Dataset:
     def transform(self, items: Sequence[str] | Matrix, vectors: np.ndarray | None = None) -> Rows:
         """Turn new texts or vectors into rows with the stored vocabulary, scaling and projection.
 
-        vectors: vectors of the texts (None: computed by the embedding, or zeros).
+        vectors: vectors of the texts (None: computed by the encoder, or zeros).
         """
         if self.vocabulary:
             return self.read(cast(Sequence[str], items), vectors)[0]
@@ -378,7 +378,7 @@ class Dataset:
 
     def read(self, texts: Sequence[str], vectors: np.ndarray | None = None) -> tuple[Rows, vectorizer.WordSets]:
         """Return the rows of new texts, as from `transform`, and their word sets."""
-        if self.embedding:
-            vectors = self.embedding.vectors(texts)
+        if self.encoder:
+            vectors = self.encoder.vectors(texts)
         matrix, words = cast(vectorizer.Vocabulary, self.vocabulary).read(texts)
         return made_rows(self.scaling, matrix, self.projection, vectors), words

@@ -36,7 +36,7 @@ def labeled_dataset(store: Store, session: int, question: str | None = None, own
         y, {}, tuple(settings.classes or ()),
     )  # fmt: skip
     table = datasets.FeatureTable(
-        chosen_rows, y, items, data.vocabulary, data.scaling, items.classes, data.projection, data.embedding
+        chosen_rows, y, items, data.vocabulary, data.scaling, items.classes, data.projection, data.encoder
     )
     datasets.add(store, name, table, data.record["source"], owner=owner)
     return name

@@ -12,8 +12,9 @@ from scipy import sparse
 
 from .. import __version__
 from ..datasets import made_rows
-from ..datasets.features import latent, vectorizer
+from ..datasets.features import encoders, latent, vectorizer
 from ..datasets.features.embeddings import Embedding
+from ..datasets.features.encoders import Encoder, TextEncoder
 from ..datasets.features.numbers import packed_row
 from ..datasets.reading import details
 from ..datasets.reading.codings import Coder, expanded
@@ -46,7 +47,7 @@ class Model:
     head: header (first line) of its file. names: names of the features. numbers: {kind of number, such as document
     frequency: array with a number for each feature}. weights: weights of the features, then of latent directions
     (similar wording) and vectors, or of Fourier features; shape (columns, 1), or (columns, K) with K classes.
-    projection: computes the latent directions, or None. means: means of the vectors of the texts, or None. embedding:
+    projection: computes the latent directions, or None. means: means of the vectors of the texts, or None. encoder:
     computes these vectors, or None.
     """
 
@@ -56,7 +57,7 @@ class Model:
     weights: np.ndarray
     projection: latent.Projection | None = None
     means: np.ndarray | None = None
-    embedding: Embedding | None = None
+    encoder: TextEncoder | None = None
 
     @property
     def multiclass(self) -> bool:
@@ -103,7 +104,7 @@ class Model:
     @property
     def beside(self) -> tuple[str, ...]:
         """The names of the columns of the vectors that came with the texts. Empty without such vectors, or if an
-        embedding computes them."""
+        encoder computes them."""
         return tuple(self.head.get("beside", {}).get("columns", ()))
 
     @property
@@ -127,22 +128,22 @@ class Model:
         """Number of values in the vector that came with each text, over all its columns; 0 without such vectors."""
         return self.head["beside"]["width"] if self.beside else 0
 
-    def with_embedding(self, embedding: Embedding | None) -> "Model":
-        """Return the model with the embedding that computes its vectors. Raise ModelError if the model needs another
-        embedding, or none."""
+    def with_encoder(self, embedding: Embedding | None) -> "Model":
+        """Return the model with the encoder that computes its vectors, one of ENCODERS or a given embedding. Raise
+        ModelError if the model needs another embedding, or none."""
         wanted = self.head.get("beside", {}).get("embedding")
         got = f"{embedding.name} ({embedding.checksum})" if embedding else "none"
-        if wanted is None:
+        if wanted is None or "encoder" in wanted:
             if embedding:
                 raise ModelError(f"the model of {self.head['session']} needs no embedding. Got {got}.")
-            return self
+            return replace(self, encoder=encoders.known(wanted)) if wanted else self
         if embedding is None or embedding.checksum != wanted["checksum"]:
             raise ModelError(
                 f"the model of {self.head['session']} needs the embedding {wanted['name']} ({wanted['checksum']}): "
                 f"name its folder (--embed). Got {got}."
             )
         counts = np.array(self.head["beside"]["tokens"], np.int64)
-        return replace(self, embedding=replace(embedding, counts=counts))
+        return replace(self, encoder=replace(embedding, counts=counts))
 
     def rows(self, items: Any, vectors: np.ndarray | None = None) -> Rows:
         """Make the rows of new items in the same way as the session's own rows.
@@ -153,9 +154,9 @@ class Model:
         matrix = self.vocabulary.transform(items) if self.vocabulary else items
         more: Row = {"fourier": self.head["fourier"]} if "fourier" in self.head else {}
         if self.means is not None:
-            more["beside"] = {"means": self.means}
-        if self.embedding:
-            vectors = self.embedding.vectors(items)
+            more["beside"] = self.head["beside"] | {"means": self.means}
+        if self.encoder:
+            vectors = self.encoder.vectors(items)
         return made_rows({"name": self.head["scaling"]} | self.numbers | more, matrix, self.projection, vectors)
 
     def shares_rows(self, other: "Model") -> bool:
@@ -302,7 +303,7 @@ def of_session(session: Session | OneQuestion) -> Model:
         numbers = {"document_frequency": vocabulary.document_frequency}
     names = vocabulary.terms if vocabulary else dataset.feature_names
     weights = learners.weights(learner).reshape(dataset.rows.columns, -1).copy()
-    projection, vector_scaling, embedding = dataset.projection, scaled.get("beside"), dataset.embedding
+    projection, vector_scaling, encoder = dataset.projection, scaled.get("beside"), dataset.encoder
     kind = BESIDE if vector_scaling else LATENT if projection else WAVES if "fourier" in scaled else FORMAT
     head = {
         "oal_model": kind, "engine": __version__,
@@ -321,10 +322,13 @@ def of_session(session: Session | OneQuestion) -> Model:
     if projection:
         head["similar_means"] = projection.numbers[-1].tolist()
         head["similar_weights"] = weights[len(names) :][: projection.numbers.shape[1]].tolist()
-    if embedding:
-        head["beside"] = {"embedding": embedding.source, "tokens": embedding.counts.tolist()}
+    if encoder:
+        tokens = {} if isinstance(encoder, Encoder) else {"tokens": encoder.counts.tolist()}
+        head["beside"] = {"embedding": encoder.source} | tokens
     elif vector_scaling:
         head["beside"] = {"columns": [*dataset.vector_columns], "width": dataset.vector_width}
+    if vector_scaling and "share" in vector_scaling:
+        head["beside"]["share"] = vector_scaling["share"]
     arrays = {key: np.array(values) for key, values in numbers.items()}
     return Model(
         head,
@@ -333,7 +337,7 @@ def of_session(session: Session | OneQuestion) -> Model:
         weights,
         projection,
         np.array(vector_scaling["means"]) if vector_scaling else None,
-        embedding,
+        encoder,
     )
 
 

@@ -201,7 +201,7 @@ def kept(tmp_path, folder):
     embedding, items = embeddings.read(folder), reading.read(path, COLUMNS)
     first = items.take(np.arange(40))
     store = Store(tmp_path / "studio.db")
-    made = datasets.table(first, embedding=embedding)
+    made = datasets.table(first, encoder=embedding)
     dataset = Dataset(store, datasets.add(store, "texts", made, path, COLUMNS))
     assert rows.content(made.transform(["goal"]), 0) == rows.content(dataset.transform(["goal"]), 0)
     shutil.rmtree(folder)
@@ -230,8 +230,8 @@ def test_embeddings_are_for_texts_without_vectors(tmp_path, folder):
     items = reading.read(tmp_path / "a.csv", reading.Columns((), "label", features=("x",)))
     embedding = embeddings.read(folder)
     with pytest.raises(ValueError, match=r"the embedding tiny is for texts\. Got vectors\."):
-        datasets.table(items, embedding=embedding)
+        datasets.table(items, encoder=embedding)
     (tmp_path / "b.csv").write_text("text,x,label\n" + "".join(f"goal match,{k},1\n" for k in range(9)))
     items = reading.read(tmp_path / "b.csv", reading.Columns(("text",), "label", features=("x",)))
     with pytest.raises(ValueError, match=r"must come from a file or an embedding\. Got both: tiny\."):
-        datasets.table(items, embedding=embedding)
+        datasets.table(items, encoder=embedding)

@@ -105,11 +105,11 @@ def test_an_embedding_comes_from_a_folder(store, tmp_path):
     """The import process makes vectors of texts with the embedding in a folder, and reports a missing file."""
     pytest.importorskip("tokenizers", reason="needs tokenizers: pip install .[embed]")
     write_embedding(tmp_path / "tiny")
-    request = ImportRequest(embedding=tmp_path / "tiny")
+    request = ImportRequest(encoder=tmp_path / "tiny")
     import_process.import_file(store, upload(30), "texts", COLUMNS, request, ignore)
-    assert "tiny" == datasets.Dataset(store, "texts").embedding.name
+    assert "tiny" == datasets.Dataset(store, "texts").encoder.name
     (tmp_path / "none").mkdir()
-    request = ImportRequest(embedding=tmp_path / "none")
+    request = ImportRequest(encoder=tmp_path / "none")
     with pytest.raises(reading.DataError, match=r"^none must have one file \*\.safetensors, or model\.safetensors\."):
         import_process.import_file(store, upload(30), "other", COLUMNS, request, ignore)
 

@@ -80,7 +80,7 @@ def imported(store, folder):
     later.write_text("".join(items[ITEMS:]))
     for name, (columns, options, settings) in IMPORTS.items():
         embedding = embeddings.read(folder / "tiny") if name == "beside" else None
-        request = datasets.ImportRequest(embedding=embedding, **options)
+        request = datasets.ImportRequest(encoder=embedding, **options)
         key = datasets.import_file(store, first, name, columns, request, **settings)[0]
         for _ in feeds.append_file(Dataset(store, key), later):
             pass

@@ -81,7 +81,7 @@ def test_a_model_file_predicts_with_vectors(opened, kind, tmp_path):
     path = written(opened, tmp_path / "m.gz")
     loaded, new = model_file.read(path), TABLE[60:] if kind == "given" else None
     if kind == "made":
-        loaded = loaded.with_embedding(embeddings.read(tmp_path / "one" / "tiny"))
+        loaded = loaded.with_encoder(embeddings.read(tmp_path / "one" / "tiny"))
     assert np.array_equal(
         margins(opened, opened.dataset.transform(TEXTS[60:], new)), loaded.scores(loaded.rows(TEXTS[60:], new))
     )
@@ -125,11 +125,11 @@ def test_a_model_refuses_another_embedding_by_name(tmp_path):
     for given, got in ((other, f"other ({other.checksum})"), (None, "none")):
         message = f"needs the embedding tiny ({own.checksum}): name its folder (--embed). Got {got}."
         with pytest.raises(ModelError, match=re.escape(message)):
-            loaded.with_embedding(given)
+            loaded.with_encoder(given)
     store = database(tmp_path / "two", "given")
     session = Session(store, create(store, "texts", "PAA-I", budget=5))
     with pytest.raises(ModelError, match=rf"needs no embedding\. Got tiny \({own.checksum}\)\."):
-        model.of_session(session).with_embedding(own)
+        model.of_session(session).with_encoder(own)
 
 
 def changed(lines, at, **values):

@@ -22,8 +22,9 @@ from . import file_questions as ask
 ROWS = "The first rows of the file"
 NEW, MORE = "New data set", "Add to existing"
 FEATURES_HELP = {
-    "texts": "Parts: the beginnings of words, digits, capitals and punctuation. Similar wording: which words go "
-    "together in these texts, so that a label also counts for texts with other words.",
+    "texts": "Meaning: an encoder of sentences in 16 languages, so that a label also counts for texts in other words. "
+    "Parts: the beginnings of words, digits, capitals and punctuation. Similar wording: which words go together in "
+    "these texts.",
     "vectors": "Waves: cosines and sines of combinations of the columns, so that a linear model can separate classes "
     "that no plane separates.",
 }
@@ -61,7 +62,7 @@ def vectors_with_texts(peek: reading.Peek, columns: reading.Columns) -> tuple[re
             path := st.text_input(f"Folder of embeddings in {literal(folder.name)}", key="embed").strip()
         ):
             try:
-                more["embedding"] = served(path, "folder")
+                more["encoder"] = served(path, "folder")
             except ValueError as error:
                 complain(error)
     return columns, more

