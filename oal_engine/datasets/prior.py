@@ -157,7 +157,7 @@ def _direction_of_texts(data: Dataset | FeatureTable, texts: Sequence[str]) -> n
         raise DataError("example texts need texts; these items are vectors. Use seed items.")
     if len(texts) > MOST_TEXTS or max(map(len, texts)) > LONGEST_TEXT:
         raise DataError(f"there may be {MOST_TEXTS} example texts of {LONGEST_TEXT:,} characters at most.")
-    if not any(map(data.vocabulary.knows, texts)):
+    if not data.encoder and not any(map(data.vocabulary.knows, texts)):
         raise DataError(f"example texts must share a word with the data. Got {texts[0][:80]}.")
     return _mean_direction(data.transform(texts), range(len(texts)))
 

@@ -1,4 +1,4 @@
-"""Full-text search of the items of a data set, with an SQLite FTS5 index in a temporary file."""
+"""Search of the items of a data set: by words, with an SQLite FTS5 index in a temporary file, and by meaning."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .reading import DataError
 if TYPE_CHECKING:
     from .stored import Dataset
 
-MOST_FOUND, MOST_WORDS = 1_000, 50
+MOST_FOUND, MOST_WORDS, MOST_NEAREST = 1_000, 50, 50
 MOST_SECONDS = 2  # that a search takes
 CLOCK_STEPS = 1_000  # instructions of SQLite between two looks at the clock
 # Scripts without spaces between words: each letter is indexed as a word, and a word is found as a phrase of letters.
@@ -29,7 +29,7 @@ QUOTED = re.compile(r'"([^"]+)"|(\S+)')
 
 
 class Search:
-    """A full-text search over the texts, ids and further columns of the items of a data set."""
+    """A search over the texts, ids and further columns of the items of a data set."""
 
     def __init__(self, dataset: Dataset) -> None:
         self.dataset, self._indexed, self._lock = dataset, 0, Lock()
@@ -39,7 +39,8 @@ class Search:
         self._index.execute(f"CREATE VIRTUAL TABLE found USING fts5(words, content='', tokenize=\"{tokenizer}\")")
 
     def find(self, wanted: str) -> list[int]:
-        """Return the positions of up to MOST_FOUND items that contain all wanted words, the best match first.
+        """Return the positions of up to MOST_FOUND items that contain all wanted words, the best match first, and then
+        of MOST_NEAREST texts that mean nearly the same, if the data set has an encoder and no word is in quotes.
 
         Case, accents and the vowel signs of Arabic and Hebrew are ignored. A word matches as a prefix: `run` finds
         running. Words in quotes must match exactly, next to each other. Raise DataError if there are too many words, or
@@ -56,7 +57,9 @@ class Search:
             return []
         with self._lock:
             self._take_new_items()
-            return self._matches(" ".join(phrases))
+            found = self._matches(" ".join(phrases))
+        nearest = [] if '"' in wanted else self.dataset.nearest(wanted, MOST_NEAREST)
+        return [*dict.fromkeys([*found, *nearest])]
 
     def _matches(self, phrases: str) -> list[int]:
         """Return the positions of the items that match phrases, in the syntax of FTS5."""

@@ -17,7 +17,7 @@ import numpy as np
 from ..kernel import rows
 from ..kernel.rows import Matrix, Rows
 from . import reading, row_files
-from .features import encoders, fourier, latent, numbers, scaling, vectorizer
+from .features import encoders, fourier, latent, numbers, scaling, text_vectors, vectorizer
 from .features.table import made_rows
 from .reading import details
 from .reading.labels import matching
@@ -375,6 +375,15 @@ class Dataset:
         if self.vocabulary:
             return self.read(cast(Sequence[str], items), vectors)[0]
         return made_rows(self.scaling, cast(Matrix, items), self.projection, vectors)
+
+    def nearest(self, text: str, most: int) -> list[int]:
+        """Return the positions of the items whose vectors are most like that of a text, the nearest first; [] without
+        an encoder."""
+        if not (self.encoder and isinstance(self._rows, rows.MixedRows)):
+            return []
+        [wanted] = text_vectors.columns(self.scaling["beside"], self.encoder.vectors([text]))
+        table = self._rows.block.reshape(-1, self._rows.width)[:, -len(wanted) :]
+        return np.argsort(-(table @ wanted), kind="stable")[:most].tolist()
 
     def read(self, texts: Sequence[str], vectors: np.ndarray | None = None) -> tuple[Rows, vectorizer.WordSets]:
         """Return the rows of new texts, as from `transform`, and their word sets."""
