@@ -99,7 +99,7 @@ def test_import_with_classes(ok, tmp_path):
     assert list(counts.items()) == list(imported["classes"].items())
     assert (6, 0, 0) == (imported["items"], imported["positives"], imported["negatives"])
     assert [counts] == [row["classes"] for row in ok("datasets", "--json")["datasets"]]
-    assert ["1", "a", "text", "6", "4098", "0", "0", "4", "0"] == ok("datasets").splitlines()[-2].split()
+    assert ["1", "a", "text", "6", "4610", "0", "0", "4", "0"] == ok("datasets").splitlines()[-2].split()
     assert "again: 6 items (1 unlabelled) in 4 classes: C2 (2), a (1)" in ok(*arguments, "--name", "again")
 
 

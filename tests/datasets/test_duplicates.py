@@ -114,7 +114,7 @@ def test_vectors_beside_texts_are_left_out_with_them(store):
 
 def test_the_card_says_how_often_a_text_was_seen(store):
     """If near-duplicates are left out, the card of the first text says how often it was seen."""
-    kept(store, TEXTS, near_duplicates="once")
+    kept(store, TEXTS, near_duplicates="once", features="rich+latent")
     session = begin(store, "texts", "PAA-I", budget=3)
     shown = []
     for k in range(3):

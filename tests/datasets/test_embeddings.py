@@ -229,9 +229,9 @@ def test_embeddings_are_for_texts_without_vectors(tmp_path, folder):
     (tmp_path / "a.csv").write_text("x,y,label\n1,2,1\n3,4,-1\n")
     items = reading.read(tmp_path / "a.csv", reading.Columns((), "label", features=("x",)))
     embedding = embeddings.read(folder)
-    with pytest.raises(ValueError, match=r"the embedding tiny is for texts\. Got vectors\."):
+    with pytest.raises(ValueError, match=r"the encoder tiny is for texts\. Got vectors\."):
         datasets.table(items, encoder=embedding)
     (tmp_path / "b.csv").write_text("text,x,label\n" + "".join(f"goal match,{k},1\n" for k in range(9)))
     items = reading.read(tmp_path / "b.csv", reading.Columns(("text",), "label", features=("x",)))
-    with pytest.raises(ValueError, match=r"must come from a file or an embedding\. Got both: tiny\."):
+    with pytest.raises(ValueError, match=r"must come from a file or an encoder\. Got both: tiny\."):
         datasets.table(items, encoder=embedding)

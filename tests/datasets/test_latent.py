@@ -32,12 +32,12 @@ def read(tmp_path):
 @pytest.fixture
 def kept(store, read):
     """A data set of the first 200 texts."""
-    return Dataset(store, datasets.add(store, "texts", datasets.table(read(TEXTS[:200])), "texts.jsonl", TEXT))
+    return Dataset(store, datasets.add(store, "texts", datasets.table(read(TEXTS[:200]), features="rich+latent"), "texts.jsonl", TEXT))
 
 
 def test_a_row_has_a_fifth_of_its_length_in_similar_wording(read):
     """Of a row's squared length, 4/5 comes from terms and 1/5 from columns for similar wording, whose means are 0."""
-    made = datasets.table(read(TEXTS)).rows
+    made = datasets.table(read(TEXTS), features="rich+latent").rows
     squares = [np.add.reduceat(made.values**2, made.indptr[:-1]), (made.block.reshape(300, -1) ** 2).sum(1)]
     np.testing.assert_allclose(squares, np.outer([0.8, 0.2], np.ones(300)), rtol=1e-5)
     assert np.abs(made.block.reshape(300, -1).mean(axis=0)).max() < 0.01
@@ -46,7 +46,7 @@ def test_a_row_has_a_fifth_of_its_length_in_similar_wording(read):
 def test_similar_wording_brings_texts_of_a_topic_together(read):
     """On average, two texts without a common word are more alike in the columns for similar wording if they have the
     same topic."""
-    made = datasets.table(read(TEXTS))
+    made = datasets.table(read(TEXTS), features="rich+latent")
     matrix, topic = rows.matrix(made.rows).toarray(), np.arange(300) % 3
     terms, similar = matrix[:, : -made.rows.width], matrix[:, -made.rows.width :]
     strangers = (terms @ terms.T < 1e-9) & ~np.eye(300, dtype=bool)
@@ -78,7 +78,7 @@ def test_a_damaged_projection_is_noticed(kept):
 @pytest.mark.parametrize(("count", "texts"), [(latent.MIN_TEXTS - 1, TEXTS), (30, ["one", "one "])])
 def test_few_texts_or_terms_have_no_latent_part(read, count, texts):
     """With fewer than 20 texts, or fewer than two terms, rows have rich terms but no columns for similar wording."""
-    made = datasets.table(read((texts * 30)[:count]))
+    made = datasets.table(read((texts * 30)[:count]), features="rich+latent")
     assert (rows.SparseRows, None) == (type(made.rows), made.projection)
     assert "rich" == made.vocabulary.settings["tokenizer"]
 
@@ -100,7 +100,7 @@ def test_features(read, settings, kind, tokenizer):
 
 
 @pytest.mark.parametrize(("settings", "message"), [
-    ({"features": "best"}, "features of texts must be one of rich+latent, rich, words. Got best."),
+    ({"features": "best"}, "features of texts must be one of sentences, e5, rich+latent, rich, words. Got best."),
     ({"features": "rich", "tokenizer": "words"}, "a tokenizer is for the features words. Got words for rich."),
     ({"features": "rich+latent", "scale": "none"}, "the features rich+latent need the scaling l2. Got none."),
 ])  # fmt: skip
@@ -113,5 +113,5 @@ def test_features_that_do_not_fit(read, settings, message):
 def test_the_bits_are_those_of_every_machine():
     """The rows of the demo's texts have the same checksums on every machine."""
     shown = demo.DEMOS["tweets"]
-    made = datasets.table(reading.read(demo.FOLDER / shown.file, shown.columns)).rows
+    made = datasets.table(reading.read(demo.FOLDER / shown.file, shown.columns), features="rich+latent").rows
     assert (2127885901, 1743607490) == tuple(crc32(part.data) for part in (made.values, made.block))

@@ -40,7 +40,8 @@ def search(store, tmp_path):
     path.write_text(
         "".join(json.dumps({"id": f"t{k}", "text": text, "place": f"place{k}"}) + "\n" for k, text in enumerate(TEXTS))
     )
-    datasets.import_file(store, path, "texts", reading.Columns(("text",), id="id"))
+    words = datasets.ImportRequest(features="rich")
+    datasets.import_file(store, path, "texts", reading.Columns(("text",), id="id"), words)
     return Search(Dataset(store, "texts"))
 
 
@@ -78,7 +79,7 @@ def test_a_search_has_a_limit_of_words_and_of_time(store, monkeypatch):
     works."""
     texts = [" ".join(f"{letter}{k // 2}" for letter in "abcdefghij") for k in range(2_000)]
     items = reading.Items([*map(str, range(2_000))], texts, None, [], [""] * 2_000, np.zeros(2_000, np.int8), {})
-    search = Search(Dataset(store, datasets.add(store, "many", datasets.table(items), "many.csv")))
+    search = Search(Dataset(store, datasets.add(store, "many", datasets.table(items, features="rich"), "many.csv")))
     with pytest.raises(reading.DataError, match=r"^a search must have at most 50 different words\. Got 1,600\.$"):
         search.find(" ".join(map(str, range(1600))))
     assert 1_000 == len(search.find("a b c"))

@@ -43,7 +43,7 @@ def database(folder, kind):
     else:
         pytest.importorskip("tokenizers", reason="needs tokenizers: pip install .[embed]")
         write_embedding(folder / "tiny")
-        more = {"embedding": embeddings.read(folder / "tiny")}
+        more = {"encoder": embeddings.read(folder / "tiny")}
     datasets.import_file(store, path, "texts", COLUMNS, datasets.ImportRequest(**more))
     return store
 
