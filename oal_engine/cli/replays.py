@@ -73,23 +73,24 @@ class Running:
 class Choosing:
     """The strategy to run."""
 
-    algorithm: Annotated[str | None, Option(help="A published algorithm; `algorithms` lists them.")] = None
+    algorithm: Annotated[str | None, Option(help="An algorithm; `algorithms` lists them (default: auto).")] = None
     learner: Annotated[str | None, Option(help="A learner, together with --rule.")] = None
     rule: Annotated[str | None, Option(help="A query rule, together with --learner.")] = None
     settings: Annotated[list[str] | None, Option("--set", metavar="KEY=VALUE", help="A parameter; repeatable.")] = None
 
-    def strategy(self, several: bool) -> Strategy:
-        """Return the strategy. If none is named, raise ValueError with a hint, such as similar names.
+    def strategy(self, several: bool, multiclass: bool) -> Strategy:
+        """Return the strategy. If there is none by its name, raise ValueError with a hint, such as similar names.
 
-        several: whether several questions are asked about each item.
+        several: whether several questions are asked about each item. multiclass: whether each class is predicted.
         """
         values = {key: number(value, key, "a number") for key, value in pairs("--set", self.settings)}
-        if not self.algorithm and not (self.learner and self.rule):
+        if not self.algorithm and bool(self.learner) != bool(self.rule):
             raise ValueError("Give --algorithm NAME, or --learner and --rule.")
+        algorithm = self.algorithm or (None if self.learner else "auto-classes" if multiclass else "auto")
         if self.algorithm and self.algorithm.casefold() not in map(str.casefold, ALGORITHMS):
             hint = did_you_mean(self.algorithm, ALGORITHMS) or " `algorithms` lists them."
             raise ValueError(f"--algorithm must be a published algorithm. Got {self.algorithm}.{hint}")
-        return strategy(self.algorithm, self.learner, self.rule, values, several)
+        return strategy(algorithm, self.learner, self.rule, values, several)
 
 
 @dataclass(frozen=True)
@@ -181,7 +182,7 @@ def replay(
     as_json: Json = False,
 ) -> None:
     """Run an algorithm over data with known labels, and print its metrics under both evaluations (push, push_query)."""
-    chosen = choosing.strategy(several=len(asking.names) > 1)
+    chosen = choosing.strategy(len(asking.names) > 1, bool(importing.multiclass))
     asking.check(chosen, importing, running)
     from ..experiments import replays  # late: a wrong name need not wait for it
     from ..reproduction.protocols import recorded

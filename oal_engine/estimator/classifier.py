@@ -87,7 +87,7 @@ class OnlineActiveClassifier(FittedClassifier):
 
     def __init__(
         self,
-        algorithm: str = "OAAL",
+        algorithm: str = "auto",
         *,
         budget: int | None = None,
         rho: float | str = "laplace",
@@ -175,7 +175,8 @@ class OnlineActiveClassifier(FittedClassifier):
 
         X: a table, or an iterator over rows or tables, which are then streamed one row at a time. budget: most labels
         that may be asked (None: `budget` of the estimator). classes: all labels that the oracle may give (None: the
-        classes of the last fit). rounds: number of rows of an iterator, if the rule spreads its budget over the rows.
+        classes of the last fit). rounds: number of rows of an iterator, over which `auto` spreads its budget (None:
+        unknown, and perhaps endless; it asks about one row in 40).
         """
         if isinstance(X, Iterator):
             return self._fit_iterator(X, oracle, budget, classes, rounds)
@@ -257,11 +258,11 @@ class OnlineActiveClassifier(FittedClassifier):
         """Begin a stream. rounds: number of rows (None: unknown)."""
         chosen, owner = self._strategy(), type(self).__name__
         limit = self.budget if budget is None else budget
+        pace = getattr(QUERY_RULES[chosen.rule], "pace", None)
         if rounds is not None:
             rounds = int(WHOLE.check(rounds, "rounds", owner))
-        elif limit is not None and hasattr(QUERY_RULES[chosen.rule], "pace"):
-            raise ValueError(f"{self.algorithm} spreads its budget over the stream: rounds, the number of its rows, "
-                             "must be given. Got None.")  # fmt: skip
+        elif limit is not None and pace:  # an endless stream: as many rows as make it ask most slowly
+            rounds = round(int(WHOLE.check(limit, "budget", owner)) * pace.rounds_per_label / pace.share)
         unlimited = limit is None and rounds is None
         most = (rounds or 0) if limit is None else int(WHOLE.check(limit, "budget", owner))
         plan = None if unlimited else spending.plan(chosen.rule, most, rounds or 0, values=chosen.rule_parameters)

@@ -81,6 +81,10 @@ def kinds(ok, tmp_path):
     return "kinds"
 
 
+def test_a_replay_without_a_name_runs_auto(ok, numbers):
+    assert "auto" == ok("replay", numbers, "--budget", 9, "--json")["algorithm"]
+
+
 def test_replay_of_classes_reports_each_of_them(run, ok, kinds):
     """A replay with several classes has metrics for each class, equal for a file and for the data set imported from it.
     For a binary algorithm, one class is chosen as the positive one."""

@@ -436,8 +436,6 @@ ERRORS = [
     (lambda: MODEL().fit(X, Y * 0), r"a classifier needs 2 to 127 classes\. Got 1 class\."),
     (lambda: MODEL("MPAA").partial_fit(X, Y, classes=range(200)), r"2 to 127 classes\. Got 200 classes\."),
     (lambda: MODEL().partial_fit(X, Y), r"classes must be given at first: all labels that will occur\. Got None\."),
-    (lambda: MODEL("auto", budget=9).query(X[0], [0, 1]),
-     r"auto spreads its budget over the stream: rounds, the number of its rows, must be given\. Got None\."),
     (lambda: MODEL("PA").query(X[:2], [0, 1]), r"query and learn take one row at a time\. Got 2 rows\."),
     (lambda: MODEL("PA").fit(X, Y).learn(X[0], 1), r"learn needs a row that query asked about\. Use partial_fit .*\."),
     (lambda: asking().query(X[1]), r"the row before was asked about: learn its label first\."),
@@ -469,3 +467,13 @@ def test_the_example_of_the_guide_runs():
         exec(code, {})
     assert 5 == len([line for line in code.splitlines() if line])
     assert re.search(r"# (.*)$", code)[1] == printed.getvalue().strip()
+
+
+def test_an_endless_stream_is_asked_about_one_row_in_forty():
+    """Without the number of rows, `auto` asks about the first ten rows, and spends the other labels at a steady pace."""
+    X, y = data(n=1200)
+    model = MODEL(budget=20)
+    asked = [k for k, (x, label) in enumerate(zip(X, y)) if model.query(x, [0, 1]) and model.learn(x, label)]
+    assert [*range(10)] == asked[:10]
+    assert len(asked) == 20
+    assert 400 < asked[-1] < 1000
