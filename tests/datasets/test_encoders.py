@@ -19,7 +19,7 @@ from oal_engine.datasets.prior import make_prior
 from oal_engine.datasets.search import Search
 from oal_engine.kernel import rows
 from oal_engine.sessions import model
-from oal_engine.sessions.files import model_file
+from oal_engine.sessions.files import model_file, model_formats
 from oal_engine.sessions.model import ModelError
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
@@ -161,6 +161,8 @@ def test_a_model_file_needs_nothing_else_to_predict(data, tmp_path):
     again = io.BytesIO()
     model_file.write_plain(loaded, again)
     assert path.read_bytes() == again.getvalue()
+    saved = model_formats.estimator(loaded)
+    assert np.array_equal(loaded.decision_function(["a car"]), saved.decision_function(["a car"]))
     for name, value in (("encoder", "other"), ("width", 3), ("checksums", [])):
         lines = path.read_text().splitlines(keepends=True)
         head = json.loads(lines[0])

@@ -32,7 +32,10 @@ def read(tmp_path):
 @pytest.fixture
 def kept(store, read):
     """A data set of the first 200 texts."""
-    return Dataset(store, datasets.add(store, "texts", datasets.table(read(TEXTS[:200]), features="rich+latent"), "texts.jsonl", TEXT))
+    return Dataset(
+        store,
+        datasets.add(store, "texts", datasets.table(read(TEXTS[:200]), features="rich+latent"), "texts.jsonl", TEXT),
+    )
 
 
 def test_a_row_has_a_fifth_of_its_length_in_similar_wording(read):

@@ -9,6 +9,7 @@ from zipfile import ZIP_DEFLATED
 import numpy as np
 
 from ...datasets.features import vectorizer
+from ...datasets.features.encoders import Encoder
 from ...output.tables import Format
 from ..model import Model, ModelError
 from . import model_file
@@ -20,7 +21,8 @@ class SavedModel(Model):
     """A model that a .skops file stores as the bytes of its model file. Loading it parses and checks these bytes."""
 
     def __init__(self, content: bytes) -> None:
-        vars(self).update(vars(model_file.parse(io.BufferedReader(io.BytesIO(content)), "the .skops file")))
+        model = model_file.parse(io.BufferedReader(io.BytesIO(content)), "the .skops file")
+        vars(self).update(vars(model.with_encoder(None)))
 
     def __reduce__(self) -> tuple[type, tuple[bytes]]:
         return SavedModel, (_content(self),)
@@ -34,9 +36,14 @@ def _content(model: Model) -> bytes:
 def estimator(model: Model) -> Any:
     """Return a pipeline of scikit-learn's own classes if it can compute the same results as the model, or else a
     SavedModel. Raise ModelError if the model needs vectors of its texts."""
-    if model.means is not None:
+    if model.means is not None and not isinstance(model.encoder, Encoder):
         raise ModelError(f"the model of {model.head['session']} needs vectors of its texts, which .skops files lack.")
-    plain_words = model.text and model.projection is None and model.head["vectorizer"]["pattern"] in SAME_TOKENS
+    plain_words = (
+        model.text
+        and not model.encoder
+        and model.projection is None
+        and model.head["vectorizer"]["pattern"] in SAME_TOKENS
+    )
     if not (model.is_plain or plain_words):
         return SavedModel(_content(model))
     from sklearn.pipeline import make_pipeline
