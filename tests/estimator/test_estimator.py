@@ -470,7 +470,7 @@ def test_the_example_of_the_guide_runs():
 
 
 def test_an_endless_stream_is_asked_about_one_row_in_forty():
-    """Without the number of rows, `auto` asks about the first ten rows, and spends the other labels at a steady pace."""
+    """Without the number of rows, `auto` asks about the first ten rows, and then at a steady pace."""
     X, y = data(n=1200)
     model = MODEL(budget=20)
     asked = [k for k, (x, label) in enumerate(zip(X, y)) if model.query(x, [0, 1]) and model.learn(x, label)]
