@@ -177,7 +177,9 @@ def report(store: Store, dataset: int, items: reading.Items) -> str:
     stored, count = store.dataset(dataset), store.copies(dataset)
     rich = items.texts is not None and json.loads(stored["vectorizer"])["tokenizer"] == "rich"
     near = duplicates.sentence(count, stored["near_duplicates"]) if count else ""
-    return " ".join(filter(None, (items.report(), near, scripts.sentence(items.texts or ()) if rich else "")))
+    asked = rich and "beside" not in json.loads(stored["scaling"]) and encoders.was_asked()
+    near += " The encoder does not know the language of these texts: they are read by their words." * asked
+    return " ".join(filter(None, (items.report(), near.strip(), scripts.sentence(items.texts or ()) if rich else "")))
 
 
 def remove(store: Store, dataset: int) -> None:

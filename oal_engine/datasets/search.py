@@ -19,11 +19,6 @@ MOST_SECONDS = 2  # that a search takes
 CLOCK_STEPS = 1_000  # instructions of SQLite between two looks at the clock
 # Scripts without spaces between words: each letter is indexed as a word, and a word is found as a phrase of letters.
 UNSPACED = re.compile(f"([{scripts.UNSPACED}])")
-# Vowel signs of Arabic and Hebrew, which few people type, zero-width joiners, and variation selectors of symbols.
-OPTIONAL = re.compile(
-    "[\u0591-\u05bd\u05bf\u05c1-\u05c2\u05c4-\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e4"
-    "\u06e7-\u06e8\u06ea-\u06ed\u200d\ufe00-\ufe0f]"
-)
 BLANKS = {ord('"'): " ", 0: " "}
 QUOTED = re.compile(r'"([^"]+)"|(\S+)')
 
@@ -93,4 +88,4 @@ def _spaced(text: str) -> str:
     """Normalize a text for the index: drop optional marks, quotes and characters that SQLite cannot hold, separate
     letters of scripts without spaces."""
     text = scripts.same(text).encode(errors="replace").decode()
-    return UNSPACED.sub(r" \1 ", OPTIONAL.sub("", text)).translate(BLANKS)
+    return UNSPACED.sub(r" \1 ", scripts.OPTIONAL.sub("", text)).translate(BLANKS)

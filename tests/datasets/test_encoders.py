@@ -197,3 +197,16 @@ def test_e5_reads_texts_in_more_detail():
     car, soup, *_ = made = ENCODERS["e5"].vectors([TEXTS[0], TEXTS[1], TEXTS[5]])
     assert (3, 384) == made.shape
     assert car @ made[2] > soup @ made[2]
+
+
+def test_texts_in_a_language_that_the_encoder_does_not_know_are_read_by_their_words(tmp_path):
+    """Half of the characters of Hindi are outside its vocabulary. Arabic is known with its vowel signs, too."""
+    hindi = ["मैं हर दिन दौड़ता हूँ", "नमक ज़्यादा है", "कल बारिश होगी", "बच्चे स्कूल जाते हैं"]
+    path = tmp_path / "hindi.jsonl"
+    path.write_text("".join(json.dumps({"text": f"{text} {k}"}) + "\n" for k, text in enumerate(8 * hindi)))
+    store = Store(tmp_path / "studio.db")
+    dataset, items = datasets.import_file(store, path, "hindi", reading.Columns(("text",)))
+    assert Dataset(store, dataset).encoder is None
+    assert "does not know the language of these texts" in datasets.report(store, dataset, items)
+    store.close()
+    assert "sentences" == encoders.usual(["بِسۡمِ ٱللَّهِ ٱلرَّحۡمَٰنِ ٱلرَّحِيمِ"])

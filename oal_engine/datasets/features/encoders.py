@@ -23,7 +23,7 @@ import numpy as np
 from ...places import cache_folder
 from ..reading import Columns
 from ..reading.sources import DataError, Progress
-from . import embeddings
+from . import embeddings, scripts
 from .sentences import SentenceEncoder
 
 Encode: TypeAlias = Callable[[Sequence[str]], np.ndarray]
@@ -33,6 +33,7 @@ Encode: TypeAlias = Callable[[Sequence[str]], np.ndarray]
 STEPS = 512
 SHORT_SHARE, LONG_SHARE = 0.5, 0.2  # of the vectors, for texts with a median length below SHORT_CHARACTERS, and above
 SHORT_CHARACTERS = 400
+LOOKED_AT, MOST_UNKNOWN = 500, 0.15  # texts that tell whether the encoder knows their language; share of unknown tokens
 LONGEST = 1_000  # characters that are read of each text
 CHUNK_TEXTS = 256  # encoded until progress is reported
 LONG_SECONDS = 60  # vectors that take longer are kept on disk until all are made
@@ -99,7 +100,7 @@ class Encoder:
         return _scaled(np.vstack(parts))
 
     def _rounded(self, texts: Sequence[str]) -> np.ndarray:
-        vectors = _loaded(self)([text[:LONGEST] for text in texts])
+        vectors = _loaded(self)([*map(_read, texts)])
         vectors[[not text.strip() for text in texts]] = 0
         return np.rint(vectors * STEPS).astype(np.int16)
 
@@ -121,6 +122,24 @@ class Encoder:
             fcntl.flock(file, fcntl.LOCK_EX)  # another import of these texts goes first
             yield file
             path.unlink(missing_ok=True)
+
+
+def _read(text: str) -> str:
+    """Return the part of a text that is encoded, without optional marks: encoders have seen few texts with them."""
+    return scripts.OPTIONAL.sub("", text[:LONGEST])
+
+
+def usual(texts: Sequence[str]) -> str:
+    """Return the features with the encoder that texts get by default: `rich+latent`, those without an encoder, if its
+    vocabulary lacks too many of their characters."""
+    known: Any = _loaded(ENCODERS["sentences"])
+    some = [_read(text) for text in texts[:: 1 + len(texts) // LOOKED_AT]]
+    return "sentences" if known.unknown_share(some) < MOST_UNKNOWN else "rich+latent"
+
+
+def was_asked() -> bool:
+    """Return whether this process has loaded an encoder, if only to learn that it does not know the texts."""
+    return _loaded.cache_info().currsize > 0
 
 
 def share(texts: Sequence[str]) -> float:

@@ -56,6 +56,11 @@ _LANGUAGES = {
 }  # fmt: skip
 _TOLD_FROM, _MOST_KANJI = 0.25, 0.95  # smallest share of a script to report; largest of kanji in Japanese
 _LOOKED_AT, _BEGINNING = 1_000, 1_000  # texts, and characters of each, to recognize the script
+# Vowel signs of Arabic and Hebrew, which few people type, zero-width joiners, and variation selectors of symbols
+OPTIONAL = re.compile(
+    "[\u0591-\u05bd\u05bf\u05c1-\u05c2\u05c4-\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e4"
+    "\u06e7-\u06e8\u06ea-\u06ed\u200d\ufe00-\ufe0f]"
+)
 
 
 class Part(NamedTuple):

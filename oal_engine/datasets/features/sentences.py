@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_limits
 WINDOWS = (2, 0), (3, 1), (5, 2)  # tokens in the window of each convolution, and how many of them come before
 TOKENS = 1_000  # computed at a time: more would not fit the caches of a processor
 TABLES = 17  # the token vectors are stored in as many tables, token k in table k % 17
+UNKNOWN = 0  # the number of the token for characters outside the vocabulary
 WIDTH, CONVOLVED = 512, 256  # of token vectors, and of the output of each convolution
 
 
@@ -36,6 +37,11 @@ class SentenceEncoder:
         """Compute the unit vectors of texts: float64, shape (texts, 512)."""
         with threadpool_limits(1, "blas"):  # several threads are slower for such small matrices
             return np.vstack([np.empty((0, WIDTH)), *map(self._vectors, self._batches(texts))])
+
+    def unknown_share(self, texts: Sequence[str]) -> float:
+        """Return the share of unknown tokens in texts, which is large in languages that the encoder has not learned."""
+        numbers = [number for text in texts for number in self.tokenizer.encode(text, out_type=int)]
+        return numbers.count(UNKNOWN) / max(1, len(numbers))
 
     def _batches(self, texts: Sequence[str]) -> Iterator[list[list[int]]]:
         """Yield the token numbers of texts, TOKENS at a time."""

@@ -94,8 +94,8 @@ def table(
     duplicates.check(near_duplicates, items.texts is not None)
     if items.texts is not None:
         if vocabulary is None:
-            has_vectors = encoder is not None or items.vectors is not None
-            features, settings = text_features(features, scale, settings, has_vectors)
+            is_free = encoder is None and items.vectors is None
+            features, settings = text_features(features, scale, settings, items.texts if is_free else None)
         if features in encoders.ENCODERS:
             if encoder:
                 raise ValueError(f"texts have one encoder. Got both {features} and {encoder.name}.")
@@ -192,16 +192,17 @@ def file_table(
 
 
 def text_features(
-    features: str | None, scale: str, settings: dict[str, Any], has_vectors: bool = False
+    features: str | None, scale: str, settings: dict[str, Any], texts: Sequence[str] | None = None
 ) -> tuple[str, dict[str, Any]]:
     """Choose the features of texts (None: the default). Return them with the settings of the vectorizer. Raise
     ValueError if the features do not fit `scale` or the tokenizer.
 
-    has_vectors: whether the texts have vectors from elsewhere, and need no encoder.
+    texts: None if they have vectors from elsewhere.
     """
-    if features is None:
-        richest = "rich+latent" if has_vectors else next(iter(TEXT_FEATURES))
-        features = "words" if "tokenizer" in settings else richest if scale == "l2" else "rich"
+    if features is None and scale == "l2" and "tokenizer" not in settings:
+        features = "rich+latent" if texts is None else encoders.usual(texts)
+    elif features is None:
+        features = "words" if "tokenizer" in settings else "rich"
     if features not in TEXT_FEATURES:
         raise ValueError(f"features of texts must be one of {', '.join(TEXT_FEATURES)}. Got {features}.")
     if features == "words":
