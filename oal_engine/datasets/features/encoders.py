@@ -31,8 +31,8 @@ Encode: TypeAlias = Callable[[Sequence[str]], np.ndarray]
 # Vectors have unit length and some 500 numbers, which are rounded to multiples of 1 / STEPS. Sums in float64 that
 # differ between processors in their last bits are the same after that.
 STEPS = 512
-SHORT_SHARE, LONG_SHARE = 0.5, 0.2  # of the vectors, for texts with a median length below SHORT_CHARACTERS, and above
-SHORT_CHARACTERS = 400
+SHORT_SHARE, LONG_SHARE = 0.5, 0.2  # of the vectors, for texts whose median length is below SHORT_BYTES, and above
+SHORT_BYTES = 400  # in UTF-8, in which a character of Chinese, which says more, has three
 LOOKED_AT, MOST_UNKNOWN = 500, 0.15  # texts that tell whether the encoder knows their language; share of unknown tokens
 LONGEST = 1_000  # characters that are read of each text
 CHUNK_TEXTS = 256  # encoded until progress is reported
@@ -144,8 +144,8 @@ def was_asked() -> bool:
 
 def share(texts: Sequence[str]) -> float:
     """Return the share of the vectors in the squared length of a row: long texts say more by their words."""
-    length = float(np.median([len(text) for text in texts])) if texts else 0.0
-    return SHORT_SHARE if length < SHORT_CHARACTERS else LONG_SHARE
+    length = np.median([len(text.encode(errors="surrogatepass")) for text in texts]) if texts else 0.0
+    return SHORT_SHARE if length < SHORT_BYTES else LONG_SHARE
 
 
 def _scaled(rounded: np.ndarray) -> np.ndarray:
