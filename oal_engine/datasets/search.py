@@ -52,9 +52,9 @@ class Search:
             return []
         with self._lock:
             self._take_new_items()
-            found = self._matches(" ".join(phrases))
+            matches = self._matches(" ".join(phrases))
         nearest = [] if '"' in wanted else self.dataset.nearest(wanted, MOST_NEAREST)
-        return [*dict.fromkeys([*found, *nearest])]
+        return [*dict.fromkeys([*matches, *nearest])]
 
     def _matches(self, phrases: str) -> list[int]:
         """Return the positions of the items that match phrases, in the syntax of FTS5."""

