@@ -12,6 +12,7 @@ from oal_engine.sessions.settings import create
 from oal_engine.store import Store
 from ui import page
 from ui.address import MAX_VALUE_CHARACTERS
+from ui.background import home_drawn
 from ui.data.own_data import own_data_form, show_sample
 from ui.home.new_session import new_session
 from ui.home.sessions import show_dataset, show_removed, show_session, start, try_demo
@@ -98,3 +99,4 @@ with guarded():
             note("No data sets yet. The demo brings its own.")
         for row in datasets:
             show_dataset(row)
+home_drawn.set()
