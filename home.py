@@ -17,7 +17,6 @@ from ui.data.own_data import own_data_form, show_sample
 from ui.home.new_session import new_session
 from ui.home.sessions import show_dataset, show_removed, show_session, start, try_demo
 from ui.page import complain, guarded, note, open_page, small_note
-from ui.page import store as open_store
 
 ABOUT = (
     "Label a stream of texts or feature vectors in which the interesting class is rare. An online learner decides "
@@ -70,7 +69,7 @@ open_page("Home")
 if missing := st.query_params.get("missing"):
     complain(f"The app has no page {missing[:MAX_VALUE_CHARACTERS]}. Choose one above.")
 with guarded():
-    store = open_store()
+    store = page.store()
     datasets, sessions = page.datasets(store), page.sessions(store)
     if wanted := st.query_params.pop("new", None):
         st.session_state["form"] = True

@@ -12,7 +12,6 @@ import numpy as np
 from typer import Argument, Option
 
 from .. import datasets, did_you_mean
-from ..datasets.given import BOTH, decided_column, stored_column
 from ..datasets.reading import Columns, peek, read
 from ..kernel import metrics
 from ..kernel.algorithms import ALGORITHMS, Strategy, alias_of, declared, strategy
@@ -216,6 +215,7 @@ def _file_data(
 ) -> "tuple[datasets.FeatureTable, Any]":
     """Read the rows and labels of a file, without importing it. Return them with the labels for each question, {name:
     labels}, or with the decisions of the column, or with None."""
+    from ..datasets.given import decided_column
     from ..experiments.sources import column_questions, word_questions
 
     file, names, own = Path(path).name, asking.names, tuple(importing.feature or ()) or None
@@ -253,6 +253,7 @@ def _stored_data(
 ) -> "tuple[datasets.Dataset, list[str] | None, Any]":
     """Return a stored data set; its positive classes, if the options or NAME=CLASS name any; and labels or decisions as
     `_file_data` does."""
+    from ..datasets.given import stored_column
     from ..experiments import labeled_data
     from ..experiments.sources import stored_questions
 
@@ -310,6 +311,8 @@ def _of_column(result: dict[str, Any]) -> Drawn:
     """Return a sentence about the audit of a column (labels or scores made by something else), and a table of its
     metrics, alone and with the answers: true values (means over the runs), and estimates and guaranteed minimums (from
     the answers of the first run)."""
+    from ..datasets.given import BOTH
+
     run, column = result["runs"][0], result["column"]
     rows = []
     for name, figures in result["mean"]["deciders"].items():

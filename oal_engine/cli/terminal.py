@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent import futures
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from itertools import chain
@@ -17,8 +18,6 @@ from .. import did_you_mean
 from ..store import Store
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
     from rich.table import Column
 
 Db = Annotated[
@@ -82,11 +81,8 @@ class Workers:
     processes: Annotated[bool, Option("--processes", help="Use processes instead of threads.")] = False
     scheduler: Annotated[str | None, Option(metavar="tcp://HOST:PORT", help="A Dask cluster to run on.")] = None
 
-    def executor(self, sources: Callable[[], list[Any]] = list) -> "AbstractContextManager[Executor]":
+    def executor(self, sources: Callable[[], list[Any]] = list) -> AbstractContextManager[futures.Executor]:
         """Return an executor with the chosen workers. sources: returns the rows that a Dask cluster needs."""
-        from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-        from multiprocessing import get_context
-
         if self.scheduler:
             try:
                 from ..experiments import cluster  # imported late: Dask is optional
@@ -94,9 +90,11 @@ class Workers:
                 raise ValueError("--scheduler needs Dask: pip install distributed.") from None
             return cluster.executor(self.scheduler, sources())
         if self.processes:  # Ctrl-C reaches the workers too, but only the parent may act on it
+            from multiprocessing import get_context
+
             deaf = signal.signal, (signal.SIGINT, signal.SIG_IGN)
-            return ProcessPoolExecutor(self.workers, get_context("spawn"), *deaf)
-        return ThreadPoolExecutor(self.workers or os.cpu_count())
+            return futures.ProcessPoolExecutor(self.workers, get_context("spawn"), *deaf)
+        return futures.ThreadPoolExecutor(self.workers or os.cpu_count())
 
 
 def set_options(**options: Any) -> dict[str, Any]:

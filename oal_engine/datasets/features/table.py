@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -16,16 +16,7 @@ from ...kernel import rows
 from ...kernel.rows import Matrix, Rows, SparseRows
 from .. import reading, row_files
 from ..reading.sources import PhaseProgress, Progress
-from . import duplicates, embeddings, latent, scaling, text_vectors, vectorizer
-
-if TYPE_CHECKING:
-    pass
-
-TEXT_FEATURES = {
-    "rich+latent": "Words, parts, similar wording",
-    "rich": "Words and parts",
-    "words": "Words alone",
-}
+from . import TEXT_FEATURES, duplicates, embeddings, latent, scaling, text_vectors, vectorizer
 
 
 @dataclass(frozen=True)
