@@ -154,10 +154,6 @@ def test_no_path_of_a_machine():
 HEAVY = ("numba", "sklearn", "pandas", "pyarrow", "streamlit", "plotly", "matplotlib", "dask", "distributed")
 WITHOUT = "import sys; sys.modules.update(dict.fromkeys({!r})); {}"
 COMMANDS = "from oal_engine.cli import backups, comparisons, data, replays, sessions"
-REPLAYS = "from oal_engine.cli import replays"
-HOME = (
-    "from ui import background; from ui.api import server; from ui.data import own_data; from ui.home import sessions"
-)
 READING = """
 from pathlib import Path
 from oal_engine.datasets import reading
