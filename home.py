@@ -12,11 +12,11 @@ from oal_engine.sessions.settings import create
 from oal_engine.store import Store
 from ui import page
 from ui.address import MAX_VALUE_CHARACTERS
+from ui.background import home_drawn
 from ui.data.own_data import own_data_form, show_sample
 from ui.home.new_session import new_session
 from ui.home.sessions import show_dataset, show_removed, show_session, start, try_demo
 from ui.page import complain, guarded, note, open_page, small_note
-from ui.page import store as open_store
 
 ABOUT = (
     "Label a stream of texts or feature vectors in which the interesting class is rare. An online learner decides "
@@ -69,7 +69,7 @@ open_page("Home")
 if missing := st.query_params.get("missing"):
     complain(f"The app has no page {missing[:MAX_VALUE_CHARACTERS]}. Choose one above.")
 with guarded():
-    store = open_store()
+    store = page.store()
     datasets, sessions = page.datasets(store), page.sessions(store)
     if wanted := st.query_params.pop("new", None):
         st.session_state["form"] = True
@@ -98,3 +98,4 @@ with guarded():
             note("No data sets yet. The demo brings its own.")
         for row in datasets:
             show_dataset(row)
+home_drawn.set()

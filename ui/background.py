@@ -19,7 +19,8 @@ from oal_engine.sessions.session import Session
 HAND_OVER_SECONDS = 0.0005  # switch interval of the interpreter; an answer passes between threads several times
 YOUNG_OBJECTS = 10_000  # new objects per garbage collection; Python's 700 stop a busy server every 20 s for a full one
 
-EARLY = "scipy.sparse", "pyarrow.compute", "oal_engine.datasets.features.table", "plotly.graph_objects"
+EARLY = "scipy.sparse", "scipy.special", "pyarrow.compute", "oal_engine.datasets.features.table", "plotly.graph_objects"
+home_drawn = threading.Event()
 _compiled: set[tuple[object, ...]] = set()  # kinds of sessions that this server has compiled or found compiled
 _compiling = threading.Lock()  # one child at a time
 
@@ -40,7 +41,8 @@ async def lifespan(app: App) -> AsyncIterator[None]:
 
 
 def _import_early() -> None:
-    """Import the packages of the first data set and the first session, so that no page waits for them."""
+    """Import the packages of the first data set and the first session while Home is read, so that no page waits."""
+    home_drawn.wait()
     for name in EARLY:
         import_module(name)
     if jit.any_on_disk():

@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from rich import box
-from rich.markup import escape
-from rich.table import Column, Table
+from rich.table import Column
 from typer import Argument, Option
 
 from .. import experiments
@@ -249,7 +247,7 @@ def _print_comparison(comparison: experiments.Comparison) -> None:
         columns = [(metric, evaluation) for evaluation in metrics.EVALUATIONS for metric in names]
         columns += [(names[1], metrics.LIST)] * comparison.has_list
         spent = "readings" if spec.questions else "labels"
-        table = Table("", Column("settings", no_wrap=True), spent, *map("\n".join, columns), "", box=box.SIMPLE)
+        rows = []
         for name, line in lines.items():
             cells = []
             for metric, evaluation in columns:
@@ -260,11 +258,11 @@ def _print_comparison(comparison: experiments.Comparison) -> None:
             mark = "best" if verdict["best"] else "level" if verdict["level"] else ""
             asked = "" if spec.held_out else f"{line.asked.mean():,.0f}"
             settings = specifications.outlined(line.setting).replace(", ", "\n")
-            table.add_row(escape(line.algorithm), settings, asked, *cells, mark)
+            rows.append([line.algorithm, settings, asked, *cells, mark])
             if spec.questions:
                 worst = (comparison.values(line, *each, over=np.min).mean() for each in columns)
-                table.add_row("worst question", "", "", *(f"{value:.3f}" for value in worst))
-        draw(table)
+                rows.append(["worst question", "", "", *(f"{value:.3f}" for value in worst)])
+        draw(["", Column("settings", no_wrap=True), spent, *map("\n".join, columns), ""], rows)
     print(f"best and level are by {spec.criterion} under {spec.evaluation}.")
     print("level: no significant difference from the best (paired t-test, Holm, 5 %).")
     ranks = comparison.ranks()

@@ -6,9 +6,7 @@ from typing import Annotated, Any
 
 from typer import Option
 
-from ..datasets import TEXT_FEATURES
-from ..datasets.features import embeddings
-from ..datasets.features.scaling import SCALINGS, VECTOR_FEATURES
+from ..datasets.features import SCALINGS, TEXT_FEATURES, VECTOR_FEATURES
 from ..datasets.reading import MISSING, Columns, peek, read_vectors, readers, sources
 from ..datasets.reading.file import Vectors as VectorTable
 from .terminal import number, pairs, set_options
@@ -160,8 +158,12 @@ class Importing(_Options):
     @property
     def vectorizer(self) -> dict[str, Any]:
         """The options that were set for computing features."""
-        values = set_options(features=self.features, tokenizer=self.tokenizer)
-        return values | ({"encoder": embeddings.read(self.embed)} if self.embed else {})
+        values: dict[str, Any] = set_options(features=self.features, tokenizer=self.tokenizer)
+        if self.embed:
+            from ..datasets.features import embeddings  # late, like all that an error in an option need not wait for
+
+            values["encoder"] = embeddings.read(self.embed)
+        return values
 
     def columns(self, path: Path | str, reading: Reading) -> Columns:
         """Return the columns that the options name, completed by the columns detected in the file."""

@@ -142,6 +142,7 @@ def _parser(function: Callable[..., None], name: str | None = None) -> Any:
 
 def main(*options: Any) -> None:
     """Run the command line. options: further options of the program, such as the ones for shell completion."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # more would only start: no product of matrices is large
     app = _Commands(
         help="OAL Studio: label rare classes under a budget, and compare the algorithms that choose what to ask.",
         commands={

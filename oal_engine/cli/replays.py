@@ -6,16 +6,12 @@ from dataclasses import asdict, dataclass, replace
 from functools import reduce
 from operator import getitem
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import numpy as np
-from rich import box
-from rich.markup import escape
-from rich.table import Table
 from typer import Argument, Option
 
 from .. import datasets, did_you_mean
-from ..datasets.given import BOTH, decided_column, stored_column
 from ..datasets.reading import Columns, peek, read
 from ..kernel import metrics
 from ..kernel.algorithms import ALGORITHMS, Strategy, alias_of, declared, strategy
@@ -28,6 +24,8 @@ from .terminal import Db, Json, Knowing, Learning, Questions, draw, n_runs, numb
 
 if TYPE_CHECKING:
     from ..datasets import prior as priors
+
+Drawn: TypeAlias = tuple[str, list[str], list[list[str]]]  # a sentence, and the columns and rows of a table
 
 
 @dataclass(frozen=True)
@@ -208,9 +206,9 @@ def replay(
     if as_json:
         print(json.dumps(result))
         return
-    head, table = (_of_questions if asking.names else _of_column if asking.column else _of_metrics)(result)
+    head, columns, rows = (_of_questions if asking.names else _of_column if asking.column else _of_metrics)(result)
     print(head)
-    draw(table)
+    draw(columns, rows)
 
 
 def _file_data(
@@ -218,6 +216,7 @@ def _file_data(
 ) -> "tuple[datasets.FeatureTable, Any]":
     """Read the rows and labels of a file, without importing it. Return them with the labels for each question, {name:
     labels}, or with the decisions of the column, or with None."""
+    from ..datasets.given import decided_column
     from ..experiments.sources import column_questions, word_questions
 
     file, names, own = Path(path).name, asking.names, tuple(importing.feature or ()) or None
@@ -255,6 +254,7 @@ def _stored_data(
 ) -> "tuple[datasets.Dataset, list[str] | None, Any]":
     """Return a stored data set; its positive classes, if the options or NAME=CLASS name any; and labels or decisions as
     `_file_data` does."""
+    from ..datasets.given import stored_column
     from ..experiments import labeled_data
     from ..experiments.sources import stored_questions
 
@@ -289,59 +289,63 @@ def _number(value: float) -> str:
     return f"{value:,.1f}".removesuffix(".0")
 
 
-def _of_metrics(result: dict[str, Any]) -> tuple[str, Table]:
-    """Return a sentence about the result of a replay, and a table of its metrics."""
+def _of_metrics(result: dict[str, Any]) -> Drawn:
+    """Return a sentence about the result of a replay, and the columns and rows of a table of its metrics."""
     evaluations = (*metrics.EVALUATIONS, metrics.LIST)
-    table = Table("", *evaluations, box=box.SIMPLE)
     two = ("sum", "f1", "sensitivity", "specificity", "precision", "accuracy", "cost")
     many = ("accuracy", "macro_f1", "macro_recall")
+    rows = []
     paths = [(name,) for name in (many if result["classes"] else two)]
     for path in [*paths, *(("recall", name) for name in result["classes"] or ())]:
         cells = []
         for evaluation in evaluations:
             mean, std = (part and reduce(getitem, path, part[evaluation]) for part in (result["mean"], result["std"]))
             cells.append(f"{mean:.5f}" + ("" if std is None else f" ± {std:.5f}"))
-        table.add_row(escape(" of ".join(path)), *cells)
+        rows.append([" of ".join(path), *cells])
     asked = f"{_number(result['mean']['queried'])} labels asked"
     after = f" after {result['known']:,} known ones" if "known" in result else ""
     rule = f"{result['algorithm']}: {result['learner']} + {result['rule']}"
-    return f"{rule}, {n_runs(len(result['runs']))}, {asked}{after}", table
+    return f"{rule}, {n_runs(len(result['runs']))}, {asked}{after}", ["", *evaluations], rows
 
 
-def _of_column(result: dict[str, Any]) -> tuple[str, Table]:
+def _of_column(result: dict[str, Any]) -> Drawn:
     """Return a sentence about the audit of a column (labels or scores made by something else), and a table of its
     metrics, alone and with the answers: true values (means over the runs), and estimates and guaranteed minimums (from
     the answers of the first run)."""
+    from ..datasets.given import BOTH
+
     run, column = result["runs"][0], result["column"]
-    table = Table("", "true", "by the answers", "at least", box=box.SIMPLE)
+    rows = []
     for name, figures in result["mean"]["deciders"].items():
         own = run["deciders"][name]
         for metric in ("precision", "recall", "f1", "sum"):
             ends = own["estimates"]["push"]["sensitivity" if metric == "recall" else metric]
             estimate = "" if ends is None else "{:.3f} ({:.3f} to {:.3f})".format(*ends)
             least = f"{own['floor']['push'][metric]:.3f}" if own["floor"] else ""
-            table.add_row(f"{name}: {metric}", f"{figures['push'][metric]:.3f}", estimate, least)
+            rows.append([f"{name}: {metric}", f"{figures['push'][metric]:.3f}", estimate, least])
     number_of = run["deciders"][BOTH]["estimates"]["positives"]
     if number_of:
         true = sum(run["deciders"][BOTH]["push"][key] for key in ("tp", "fn"))
-        table.add_row("positives", f"{true:,}", "{:,.0f} ({:,.0f} to {:,.0f})".format(*number_of), "")
+        rows.append(["positives", f"{true:,}", "{:,.0f} ({:,.0f} to {:,.0f})".format(*number_of), ""])
     cut = "" if column["cut"] is None else f", positive from {column['cut']:g} on"
     answers = f"{_number(result['mean']['readings'])} answers"
-    return f"Column {column['name']}{cut}, and {result['algorithm']}, {n_runs(len(result['runs']))}, {answers}", table
+    head = f"Column {column['name']}{cut}, and {result['algorithm']}, {n_runs(len(result['runs']))}, {answers}"
+    return head, ["", "true", "by the answers", "at least"], rows
 
 
-def _of_questions(result: dict[str, Any]) -> tuple[str, Table]:
+def _of_questions(result: dict[str, Any]) -> Drawn:
     """Return a sentence about the replay of several questions, and a table with a line for each question, and lines for
     the mean and the worst of them."""
     mean = result["mean"]
     columns = [(name, evaluation) for evaluation in metrics.EVALUATIONS for name in ("sum", "f1")]
-    table = Table("", "positives", *(f"{name}\n{evaluation}" for name, evaluation in columns), box=box.SIMPLE)
+    rows = []
     for name, each in (*mean["questions"].items(), *mean["all"].items()):
         positives = _number(each["positives"]) if "positives" in each else ""
-        table.add_row(escape(name), positives, *(f"{each[evaluation][metric]:.3f}" for metric, evaluation in columns))
+        rows.append([name, positives, *(f"{each[evaluation][metric]:.3f}" for metric, evaluation in columns)])
     what = f"{result['reading']} of {len(mean['questions'])} questions"
     runs, rule = n_runs(len(result["runs"])), f"{result['algorithm']}: {result['learner']} + {result['rule']}"
-    return f"{rule}, {what}, {runs}, {_number(mean['readings'])} readings", table
+    head = f"{rule}, {what}, {runs}, {_number(mean['readings'])} readings"
+    return head, ["", "positives", *map("\n".join, columns)], rows
 
 
 def algorithms(as_json: Json = False) -> None:

@@ -5,23 +5,20 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent import futures
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from itertools import chain
-from multiprocessing import get_context
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from rich import box
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 from typer import Option
 
 from .. import did_you_mean
 from ..store import Store
+
+if TYPE_CHECKING:
+    from rich.table import Column
 
 Db = Annotated[
     Path | None,
@@ -84,7 +81,7 @@ class Workers:
     processes: Annotated[bool, Option("--processes", help="Use processes instead of threads.")] = False
     scheduler: Annotated[str | None, Option(metavar="tcp://HOST:PORT", help="A Dask cluster to run on.")] = None
 
-    def executor(self, sources: Callable[[], list[Any]] = list) -> AbstractContextManager[Executor]:
+    def executor(self, sources: Callable[[], list[Any]] = list) -> AbstractContextManager[futures.Executor]:
         """Return an executor with the chosen workers. sources: returns the rows that a Dask cluster needs."""
         if self.scheduler:
             try:
@@ -93,9 +90,11 @@ class Workers:
                 raise ValueError("--scheduler needs Dask: pip install distributed.") from None
             return cluster.executor(self.scheduler, sources())
         if self.processes:  # Ctrl-C reaches the workers too, but only the parent may act on it
+            from multiprocessing import get_context
+
             deaf = signal.signal, (signal.SIGINT, signal.SIG_IGN)
-            return ProcessPoolExecutor(self.workers, get_context("spawn"), *deaf)
-        return ThreadPoolExecutor(self.workers or os.cpu_count())
+            return futures.ProcessPoolExecutor(self.workers, get_context("spawn"), *deaf)
+        return futures.ThreadPoolExecutor(self.workers or os.cpu_count())
 
 
 def set_options(**options: Any) -> dict[str, Any]:
@@ -171,15 +170,17 @@ def show(lists: dict[str, list[dict[str, Any]]], as_json: bool, *columns: str) -
         print(json.dumps(lists, ensure_ascii=False))
         return
     for rows in lists.values():
-        table = Table(*columns, box=box.SIMPLE)
-        for row in rows:
-            table.add_row(*(escape(_cell(row.get(column))) for column in columns))
-        draw(table)
+        draw(columns, ([_cell(row.get(column)) for column in columns] for row in rows))
 
 
-def draw(table: Table) -> None:
+def draw(columns: "Iterable[str | Column]", rows: Iterable[Iterable[str]]) -> None:
     """Print a table. Its lines are not cut or wrapped if the output is not a terminal."""
-    Console(width=None if sys.stdout.isatty() else WIDEST).print(table)
+    from rich import box, console, markup, table  # late: an error need not wait for them
+
+    drawn = table.Table(*columns, box=box.SIMPLE)
+    for row in rows:
+        drawn.add_row(*map(markup.escape, row))
+    console.Console(width=None if sys.stdout.isatty() else WIDEST).print(drawn)
 
 
 def _cell(value: Any) -> str:
@@ -189,6 +190,9 @@ def _cell(value: Any) -> str:
 @contextmanager
 def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
     """Yield a function (phase, done, total) that draws a progress bar for each phase, if stderr is a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
     console, tasks = Console(stderr=True), {}
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:

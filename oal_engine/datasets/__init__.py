@@ -4,12 +4,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .features.table import TEXT_FEATURES, FeatureTable, file_table, made_rows, relabelled, table
+    from .features.table import FeatureTable, file_table, made_rows, relabelled, table
     from .importing import MARK, ImportRequest, add, import_file, import_in_progress, remove, report, sweep
     from .stored import Dataset, DatasetRecord, columns_of, fingerprint, labelled, mapped, named_features
 
 MODULES = {  # {module: its names, which are imported at their first use}
-    "features.table": ("TEXT_FEATURES", "FeatureTable", "file_table", "made_rows", "relabelled", "table"),
+    "features.table": ("FeatureTable", "file_table", "made_rows", "relabelled", "table"),
     "importing": (
         "MARK", "ImportRequest", "add", "import_file", "import_in_progress", "remove", "report", "sweep",
     ),

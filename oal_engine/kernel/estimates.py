@@ -10,8 +10,8 @@ into the interval of a metric by the recovery of variances (Zou and Donner 2008)
 from dataclasses import dataclass
 
 import numpy as np
+import scipy  # its modules are imported at their first use
 from numpy.typing import ArrayLike
-from scipy.special import betaincinv, ndtri, stdtrit
 
 from .metrics import EVALUATIONS, METRICS, Weights
 
@@ -86,14 +86,16 @@ def reduced(number: ArrayLike) -> np.ndarray:
     uncertain, so the number is multiplied by the squared ratio of the normal quantile to the quantile of Student's t
     (Korn and Graubard 1998; degrees of freedom: number - 1)."""
     number = np.asarray(number, float)
-    smaller: np.ndarray = number * (ndtri(TAIL) / stdtrit(np.maximum(number - 1, 1), TAIL)) ** 2
+    smaller: np.ndarray = (
+        number * (scipy.special.ndtri(TAIL) / scipy.special.stdtrit(np.maximum(number - 1, 1), TAIL)) ** 2
+    )
     return smaller
 
 
 def jeffreys(rate: np.ndarray, number: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the ends of Jeffreys' interval of a share. number: effective number of answers behind the share."""
     hits = rate * number
-    low, high = (betaincinv(hits + 0.5, number - hits + 0.5, tail) for tail in (TAIL, 1 - TAIL))
+    low, high = (scipy.special.betaincinv(hits + 0.5, number - hits + 0.5, tail) for tail in (TAIL, 1 - TAIL))
     return np.where(rate > 0, low, 0.0), np.where((number > 0) & (rate < 1), high, 1.0)
 
 

@@ -8,7 +8,6 @@ from itertools import chain, islice
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from .. import __version__
 from ..datasets import made_rows
@@ -173,7 +172,7 @@ class Model:
     def columns(self, matrix: Any) -> Any:
         """Select the columns of the model from a matrix with numbered columns. A sparse matrix with fewer columns is
         padded with zeros. Raise DataError if the columns do not fit."""
-        wanted, is_sparse = len(self.names), bool(sparse.issparse(matrix))
+        wanted, is_sparse = len(self.names), bool(rows.is_sparse(matrix))
         if not self.has_numbered_columns:
             raise DataError(
                 f"the model needs the columns {name_list(self.names, 5)}; the columns of the file have only numbers."
@@ -395,7 +394,7 @@ def predicted(
     vectors = None if table.vectors is None else model.columns(table.vectors)
     columns = {"line": int, "id": str} | columns_of(models)
     item_columns: dict[str, type] = {}
-    if texts and (model.text or sparse.issparse(vectors)):
+    if texts and (model.text or rows.is_sparse(vectors)):
         item_columns = {TEXT if model.text else FEATURES: str}
     elif texts:
         item_columns = dict.fromkeys(details.named(model.names, columns), float)
@@ -430,7 +429,7 @@ def _contents(model: Model, items: Any) -> list[Any]:
     """Return the texts or the numbers of items as columns of a table."""
     if model.text:
         return [items]
-    if bool(sparse.issparse(items)):  # bool(): not a type guard
+    if bool(rows.is_sparse(items)):  # bool(): not a type guard
         rows_of = (items[[k]] for k in range(items.shape[0]))
         return [[packed_row(model.names, row.indices, row.data) for row in rows_of]]
     columns: list[Any] = np.array(items).T.tolist()

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from oal_engine import datasets
 from oal_engine.datasets import Dataset, reading
-from oal_engine.datasets.features import scaling
+from oal_engine.datasets.features import SCALINGS, scaling
 from oal_engine.datasets.reading import sources
 from oal_engine.kernel import rows
 from oal_engine.sessions.settings import create
@@ -27,7 +27,6 @@ TEXTS = [
     "a day so #happy",
 ]
 LABELS = ["pos", "pos", "neg", "", "neg"]
-SCALINGS = tuple(scaling.SCALINGS)
 
 
 @pytest.fixture

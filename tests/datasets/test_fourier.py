@@ -9,7 +9,7 @@ from scipy import sparse
 
 from oal_engine import datasets
 from oal_engine.datasets import Dataset, feeds, reading
-from oal_engine.datasets.features import fourier, scaling
+from oal_engine.datasets.features import SCALINGS, fourier, scaling
 from oal_engine.kernel import rows
 from oal_engine.sessions.insights import top_terms
 from oal_engine.sessions.items import Items
@@ -35,7 +35,7 @@ def waved(store):
 
 
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
-@pytest.mark.parametrize("scale", scaling.SCALINGS)
+@pytest.mark.parametrize("scale", SCALINGS)
 def test_waves_are_cosines_and_sines(make, scale):
     """A row's squared length comes 30 % from the scaled columns, 70 % from cosines and sines of the standardized
     columns. Plain numpy gives the same numbers."""

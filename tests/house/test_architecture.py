@@ -162,11 +162,16 @@ Path("texts.csv").write_text("text,label\\n" + "a word,1\\nanother word,0\\n" * 
 assert ["text", "label"] == reading.peek("texts.csv").columns
 assert reading.read("texts.csv", reading.Columns(text=("text",), label="label")).y.any()
 """
+CHEAP = [
+    (HEAVY, COMMANDS), ((*HEAVY, "scipy"), READING),
+    ((*HEAVY, "scipy", "rich.table", "oal_engine.experiments"), "from oal_engine.cli import replays"),
+    (("numba", "sklearn", "pandas", "scipy.special", "scipy.sparse"), "import ui.api.server, ui.home.sessions"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("without", "program"), [(HEAVY, COMMANDS), ((*HEAVY, "scipy"), READING)])
+@pytest.mark.parametrize(("without", "program"), CHEAP)
 def test_nothing_heavy_is_imported_before_it_computes(tmp_path, without, program):
-    """The command line starts, and a file is looked at and read, without modules that take long to import."""
+    """The command line and Home start, and a file is looked at and read, without modules that take long to import."""
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", WITHOUT.format(without, program.strip().replace("\n", "; "))]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)

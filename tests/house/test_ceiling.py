@@ -6,15 +6,15 @@ import re
 from tests.harness import ROOT
 
 CEILING = {  # part of the project: its files, and the most lines (of docs: words) that they have together
-    "kernel": ("oal_engine/kernel/**/*.py", 5_560),
+    "kernel": ("oal_engine/kernel/**/*.py", 5_550),
     "store": ("oal_engine/store/**/*.py", 2_010),
-    "datasets": ("oal_engine/datasets/**/*.py", 10_060),
+    "datasets": ("oal_engine/datasets/**/*.py", 10_050),
     "sessions": ("oal_engine/sessions/**/*.py", 9_260),
     "experiments": ("oal_engine/experiments/**/*.py oal_engine/reproduction/**/*.py", 4_510),
     "output, cli, Python": (
         "oal_engine/output/**/*.py oal_engine/cli/*.py oal_engine/estimator/*.py oal_engine/*.py", 4_010
     ),
-    "ui and pages": ("ui/**/*.py pages/*.py app.py home.py", 6_930),
+    "ui and pages": ("ui/**/*.py pages/*.py app.py home.py", 6_935),
     "scripts and styles": ("ui/**/*.js ui/**/*.css oal_engine/**/*.js oal_engine/**/*.css", 5_200),
     "tests": ("tests/**/*.py", 39_000),
     "benchmarks": ("benchmarks/*.py", 3_110),

@@ -14,7 +14,7 @@ from scipy import sparse
 import oal_engine
 from oal_engine import datasets
 from oal_engine.datasets import reading
-from oal_engine.datasets.features import scaling, vectorizer
+from oal_engine.datasets.features import SCALINGS, scaling, vectorizer
 from oal_engine.kernel import rows
 from oal_engine.sessions import model
 from oal_engine.sessions.files import model_formats
@@ -270,7 +270,7 @@ def test_scikit_learn_alone_predicts_with_plain_numbers_and_words(fitted):
 def test_a_pipeline_refuses_a_table_with_other_columns():
     """The scikit-learn pipeline in a .skops file knows the names of its columns: a DataFrame with the columns in
     another order is refused, not misread."""
-    for scale in scaling.SCALINGS:
+    for scale in SCALINGS:
         fitted = of_vectors(scale, names="abcd")
         pipeline, table = from_skops(fitted)[0], pandas.DataFrame(VECTORS, columns=[*"abcd"])
         compared(fitted, pipeline, table)

@@ -9,8 +9,7 @@ import streamlit as st
 
 from oal_engine import datasets
 from oal_engine.datasets import feeds, import_process, reading
-from oal_engine.datasets.features import duplicates
-from oal_engine.datasets.features.scaling import SCALINGS, VECTOR_FEATURES
+from oal_engine.datasets.features import SCALINGS, TEXT_FEATURES, VECTOR_FEATURES, duplicates
 from oal_engine.datasets.reading import details
 from oal_engine.store import Store
 
@@ -111,7 +110,7 @@ def import_form(store: Store) -> None:
     title = left.text_input("Name of the data set", file[1].split(".")[0], max_chars=120, key="name")
     scalings = {ask.AUTOMATIC: ask.AUTOMATIC} | {name: f"{name}: {words}" for name, words in SCALINGS.items()}
     scale = middle.selectbox("Scaling", scalings, format_func=scalings.__getitem__, key="scale")
-    kinds = datasets.TEXT_FEATURES if columns.text else {ask.AUTOMATIC: ""} | VECTOR_FEATURES
+    kinds = TEXT_FEATURES if columns.text else {ask.AUTOMATIC: ""} | VECTOR_FEATURES
     kind = "texts" if columns.text else "vectors"
     features = right.selectbox(
         "Features", kinds, format_func=lambda key: kinds[key] or key, key=f"features-of-{kind}",

@@ -6,19 +6,10 @@ import numpy as np
 
 from ...kernel import rows
 from ...kernel.rows import Matrix, Rows, SparseRows
-from . import fourier
+from . import SCALINGS, VECTOR_FEATURES, fourier
 
 Scaling: TypeAlias = dict[str, Any]  # name; mean and deviation of the columns if needed; Fourier parameters
 
-SCALINGS = {
-    "l2": "every row to unit length",
-    "none": "as they are",
-    "standardize+l2": "every column to mean 0 and deviation 1 over the whole file, then every row to unit length",
-}
-VECTOR_FEATURES = {
-    "plain": "Columns alone",
-    "fourier": "Columns and waves",
-}
 USUAL = {"plain": "l2", "fourier": "standardize+l2"}  # {features of vectors: default scaling}
 LARGEST, SMALLEST = 1e150, 1e-150  # sizes whose squares neither overflow nor vanish
 FEW_COLUMNS = 256  # Fourier features were tried with up to this number of columns

@@ -99,8 +99,8 @@ def _normalize(rows: np.ndarray, least: np.ndarray) -> None:
 
 
 def _window(starts: np.ndarray, lengths: np.ndarray, size: int, before: int) -> np.ndarray:
-    """Return the places of the tokens in the window around each token, shape (tokens, size). A place outside the text is
-    the number of all tokens."""
+    """Return the places of the tokens in the window around each token, shape (tokens, size). A place outside the text
+    is the number of all tokens."""
     places = np.arange(lengths.sum())[:, None] + np.arange(-before, size - before)
     first, stop = (np.repeat(ends, lengths)[:, None] for ends in (starts, starts + lengths))
     return np.where((places >= first) & (places < stop), places, lengths.sum())

@@ -16,15 +16,7 @@ from ...kernel import rows
 from ...kernel.rows import Matrix, Rows, SparseRows
 from .. import reading, row_files
 from ..reading.sources import PhaseProgress, Progress
-from . import duplicates, encoders, latent, scaling, text_vectors, vectorizer
-
-TEXT_FEATURES = {
-    "sentences": "Meaning and words",
-    "e5": "Meaning in more detail, and words (20 times slower)",
-    "rich+latent": "Words, parts, similar wording",
-    "rich": "Words and parts",
-    "words": "Words alone",
-}
+from . import TEXT_FEATURES, duplicates, encoders, latent, scaling, text_vectors, vectorizer
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from typing import IO, Any, cast
 
 import numpy as np
 
-from ...datasets.features import embeddings, encoders, fourier, latent, scaling, vectorizer
+from ...datasets.features import SCALINGS, embeddings, encoders, fourier, latent, vectorizer
 from ...datasets.reading.archives import open_archive
 from ...datasets.reading.codings import feature_names, is_coding
 from ...datasets.reading.sources import LIMITS, DataError, Limits, Source
@@ -134,7 +134,7 @@ HEAD: dict[str, Check] = {
     "oal_model": whole(FORMAT, BESIDE),
     **dict.fromkeys(("engine", "session", "dataset", "algorithm", "learner"), words(500)),
     "averaged": _of_type(bool), "multiclass": _of_type(bool), "labels": whole(0), "classes": _class_names,
-    "theta": number, "scaling": _one_of(scaling.SCALINGS), "documents": or_none(whole(0)), "features": whole(1),
+    "theta": number, "scaling": _one_of(SCALINGS), "documents": or_none(whole(0)), "features": whole(1),
     "vectorizer": or_none(_of_type(dict)), "calibration": _of_type(dict),
     "offset": lambda value: number(value) or isinstance(value, list),
 }  # fmt: skip

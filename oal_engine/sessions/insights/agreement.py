@@ -17,7 +17,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
+import scipy
 
 from ...kernel.estimates import TAIL, reduced
 from ...store import now
@@ -139,7 +139,7 @@ def of_pairs(pairs: Sequence[AnswerPair]) -> Agreement:
 
 def wilson(share: float, number: float) -> Estimate:
     """Return a share with Wilson's interval (1927). number: effective number of answers."""
-    extra = ndtri(TAIL) ** 2 / number
+    extra = scipy.special.ndtri(TAIL) ** 2 / number
     middle, half = share + extra / 2, np.sqrt(extra * share * (1 - share) + extra**2 / 4)
     low, high = np.clip(np.array([middle - half, middle + half]) / (1 + extra), 0, 1)
     return Estimate(share, float(low), float(high))

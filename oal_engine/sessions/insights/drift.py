@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from scipy.sparse import csr_array
+import scipy
 
 from ...datasets.features import duplicates
 from ...kernel import drift, rows
@@ -108,7 +108,9 @@ def _what_changed(run: Run, at: int) -> Iterator[str]:
     parts = run.order[:middle][-COMPARED:], run.order[max(middle, at - LATEST) : run.state.streamed][-COMPARED:]
     data = run.dataset.rows
     table = rows.matrix(data.sparse_part() if isinstance(data, rows.MixedRows) else data)  # type: ignore[no-untyped-call]
-    (old, old_error), (new, new_error) = (_mean(csr_array(table[part])[:, : run.dataset.named]) for part in parts)
+    (old, old_error), (new, new_error) = (
+        _mean(scipy.sparse.csr_array(table[part])[:, : run.dataset.named]) for part in parts
+    )
     error = np.sqrt(old_error + new_error)
     changes = np.divide(new - old, error, out=np.zeros_like(error), where=error > 0)
     clear = np.flatnonzero(np.abs(changes) > CLEAR)
@@ -119,7 +121,7 @@ def _what_changed(run: Run, at: int) -> Iterator[str]:
             yield f"{words} since then: {', '.join(name for _, name in own)}."
 
 
-def _mean(table: csr_array) -> tuple[np.ndarray, np.ndarray]:
+def _mean(table: "scipy.sparse.csr_array") -> tuple[np.ndarray, np.ndarray]:
     """Return the mean of each column, and its squared standard error."""
     mean, squares = (np.asarray(part.mean(axis=0)).ravel() for part in (table, table.multiply(table)))
     return mean, np.maximum(squares - mean**2, 0) / max(1, table.shape[0])

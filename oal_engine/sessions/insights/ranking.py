@@ -15,8 +15,8 @@ from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.special import expit, ndtri
 
 from ...kernel import rows, stream
 from ...kernel.estimates import TAIL
@@ -78,7 +78,7 @@ class Curve(NamedTuple):
     def chances(self, margins: np.ndarray, lines: np.ndarray | None = None) -> np.ndarray:
         """Return the chances at these margins. lines: coefficients of n other lines to use instead, shape (n, 4); then
         the chances have the shape (n, margins)."""
-        chances: np.ndarray = expit(
+        chances: np.ndarray = scipy.special.expit(
             (self.line if lines is None else lines) @ _features(margins, self.scale, self.bends)
         )
         return chances
@@ -141,7 +141,7 @@ class Ranking:
         without, sure = (np.append(0, np.cumsum(each))[ends] for each in (~self.positive, self.positive))
         sums = np.append(0, np.cumsum(np.where(self.positive, 0, self.margins)))[ends]
         sizes = np.diff(without)
-        normal = ndtri(qmc.Halton(6, scramble=False).random(DRAWS + 1)[1:])  # the first point is 0
+        normal = scipy.special.ndtri(qmc.Halton(6, scramble=False).random(DRAWS + 1)[1:])  # the first point is 0
         lines = np.vstack((self.curve.line, self.curve.line + normal[:, :4] @ self.curve.errors.T))
         chances = self.curve.chances(np.diff(sums) / np.maximum(sizes, 1), lines)
         expected = np.hstack((np.zeros((DRAWS + 1, 1)), np.cumsum(sizes * chances, axis=1)))[1:]
@@ -177,7 +177,7 @@ def fit(margins: np.ndarray, positive: np.ndarray, chances: np.ndarray) -> Curve
     scale, bends = float(margins.std()), np.quantile(margins, [1 / 3, 2 / 3])
     features, line = _features(margins, scale, bends), np.zeros(4)
     for _ in range(STEPS):
-        chance = expit(line @ features)
+        chance = scipy.special.expit(line @ features)
         information = (features * (weights * chance * (1 - chance))) @ features.T + np.diag(PENALTIES)
         step = np.linalg.solve(information, features @ (weights * (positive - chance)) - PENALTIES * line)
         line = line + step * min(1, LONGEST_STEP / np.abs(step).max())
