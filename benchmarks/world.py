@@ -9,6 +9,7 @@ are words by tf-idf, or standardized columns; own rows are the defaults of an im
 import json
 import warnings
 from functools import partial
+from importlib import import_module
 from itertools import product
 from pathlib import Path
 from time import process_time
@@ -19,8 +20,10 @@ import typer
 from common import STREAMS, installed, number, read_stream, table
 from scipy.sparse import csr_array
 from scipy.special import expit
+from sklearn import config_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, SGDClassifier
+from sklearn.metrics import balanced_accuracy_score, f1_score
 from sklearn.naive_bayes import MultinomialNB
 from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
@@ -41,123 +44,94 @@ GRIDS = {
     "SOAL-diag": {"eta": STEPS, "delta": TENS},
     "D-AMD": {"eta": STEPS, "b": TENS},
 }
-BLOCK, RECENT, FIRST = 32, 200, 10  # items predicted at once; items of the quantile; items asked at the start
 OWN = {"push": "auto", "list": "auto", "sum": "auto-sum"}  # the algorithm that each figure is for
-RULES = ("VariableUncertainty", "RandomVariableUncertainty", "Split")
-FIGURES = (*OWN, "push line", "list line")
+FIGURES, COSTS = (*OWN, "push line", "list line"), ("labels used", "seconds")
+BLOCK, RECENT = 32, 200  # rows whose margins are computed at once; rows of the quantile
 
 
-class Learner:
-    """A linear model, updated by each answer (SGD, river) or refitted on all: after each of the first 100, then after
-    every tenth. both: whether both classes are known."""
-
-    def __init__(self, model, x):
-        self.model, self.w, self.b, self.both = model, np.zeros(x.shape[1]), 0.0, False
-
-    def margins(self, x):
-        """Return the margins of rows."""
-        return x @ self.w + self.b
-
-    def learn(self, x, y, asked):
-        """Learn the last answer. asked: the rows of all answers."""
-        last, model = asked[-1:], self.model
-        self.both |= y[asked[-1]] != y[asked[0]]
-        if hasattr(model, "learn_one"):
-            row = csr_array(x[last])
-            model.learn_one(dict(zip(row.indices.tolist(), row.data.tolist())), bool(y[asked[-1]] > 0))
-            weights = getattr(model, "weights", None) or model.w
-            self.w[list(weights)], self.b = list(weights.values()), getattr(model, "intercept", 0.0)
-        elif isinstance(model, SGDClassifier):
-            model.partial_fit(x[last], y[last], classes=[-1, 1])
-            self.w, self.b = model.coef_[0], model.intercept_[0]
-        elif not self.both:
-            self.b = 10.0 * y[asked[0]]  # sure of the only class that it knows
-        elif len(asked) <= 100 or len(asked) % 10 == 0:
-            model.fit(x[asked], y[asked])
-            bayes = isinstance(model, MultinomialNB)
-            self.w = np.diff(model.feature_log_prob_, axis=0)[0] if bayes else model.coef_[0]
-            self.b = 0.0 if bayes else model.intercept_[0]
+def learned(model, x, y, asked, line):
+    """Return the weights and the bias of a linear model after the last answer. It learns this answer (SGD, river) or is
+    refitted on all: after each of the first 100, then after every tenth. line: those before. asked: answered rows."""
+    (w, b), last = line, asked[-1:]
+    if hasattr(model, "learn_one"):
+        row = csr_array(x[last])
+        model.learn_one(dict(zip(row.indices.tolist(), row.data.tolist())), bool(y[asked[-1]] > 0))
+        weights, b = (model.weights, model.intercept) if hasattr(model, "intercept") else (model.w, 0.0)
+        w[list(weights)] = list(weights.values())
+    elif isinstance(model, SGDClassifier):
+        model.partial_fit(x[last], y[last], classes=[-1, 1])
+        w, b = model.coef_[0], model.intercept_[0]
+    elif np.ptp(y[asked]) == 0:
+        b = 10.0 * y[asked[0]]  # sure of the only class that it knows
+    elif len(asked) <= 100 or len(asked) % 10 == 0:
+        model.fit(x[asked], y[asked])
+        bayes = isinstance(model, MultinomialNB)
+        w, b = (np.diff(model.feature_log_prob_, axis=0)[0], 0.0) if bayes else (model.coef_[0], model.intercept_[0])
+    return w, b
 
 
-def in_stream(learner, ask, x, y, budget):
-    """Ask in a stream. ask: returns which of the next items to ask, or None, given the round, their margins, and the
-    number of labels left. Return the margins before each label, the last model's margins, and the asked rows."""
-    margins, asked, t = np.empty(y.size), [], 0
+def in_stream(rule, model, x, y, budget, seed):
+    """Ask in a stream. rule: "quantile" (small |margins|; at random while only one class is known), "entropy" (river's
+    sampler), or a strategy of scikit-activeml, whose budget manager decides by 1 - the larger class probability. Return
+    the margins before each label, those of the last model, and the asked rows."""
+    model, before, asked, t, (w, b) = model(), np.empty(y.size), [], 0, (np.zeros(x.shape[1]), 0.0)
+    rng, end, sampler, manager = np.random.default_rng(seed), min(y.size // 4, 40 * budget), None, None
+    if rule == "entropy":
+        sampler = import_module("river.active").EntropySampler(model, seed=seed)
+    elif rule != "quantile":
+        drawn = {} if rule == "VariableUncertainty" else {"random_state": seed}
+        strategies = import_module("skactiveml.stream.budgetmanager")
+        manager = getattr(strategies, f"{rule}BudgetManager")(budget=budget / end, **drawn)
     while t < y.size:
-        left = budget - len(asked)
-        stop = min(t + BLOCK, y.size) if left else y.size
-        margins[t:stop] = learner.margins(x[t:stop])
-        k = ask(t, margins[t:stop], left) if left else None
-        t = stop if k is None else t + k + 1
+        left, start = budget - len(asked), max(0, t - RECENT)
+        recent, coming = np.split(x[start : t + BLOCK if left else y.size] @ w + b, [t - start])
+        before[t : t + coming.size], wanted = coming, ()
+        if left and manager:
+            wanted = manager.query_by_utility(1 - expit(np.abs(coming)))[:1]
+            manager.update(np.zeros((wanted[0] + 1 if wanted else coming.size, 1)), wanted)
+        elif left and sampler:
+            chances = ({True: p, False: 1 - p} for p in expit(coming).tolist())
+            wanted = (k for k, each in enumerate(chances) if sampler._ask_for_label(None, each))
+        elif left:
+            share = left / max(left, end - t) if t >= 10 else 1.0
+            chance = np.abs(coming) <= np.quantile(np.abs(recent), share) if np.ptp(y[asked or [0]]) else share
+            wanted = [0] if share == 1 else np.flatnonzero(rng.random(coming.size) < chance)
+        k = next(iter(wanted), None)
+        t += coming.size if k is None else k + 1
         if k is not None:
             asked.append(t - 1)
-            learner.learn(x, y, asked)
-    return margins, learner.margins(x), asked
-
-
-def by_quantile(model, x, y, budget, seed):
-    """Ask where |margin| is small; at random while only one class is known."""
-    learner, rng, end = Learner(model(), x), np.random.default_rng(seed), min(y.size // 4, 40 * budget)
-
-    def ask(t, margins, left):
-        share = left / max(1, end - t)
-        if t < FIRST or share >= 1:
-            return 0
-        recent = np.abs(learner.margins(x[max(0, t - RECENT) : t]))
-        near = np.abs(margins) <= np.quantile(recent, share) if learner.both else rng.random(margins.size) < share
-        return near.argmax() if near.any() else None
-
-    return in_stream(learner, ask, x, y, budget)
-
-
-def by_manager(rule, model, x, y, budget, seed):
-    """Ask as a strategy of scikit-activeml does: its budget manager decides by 1 - the larger class probability."""
-    from skactiveml.stream import budgetmanager
-
-    drawn = {} if rule == "VariableUncertainty" else {"random_state": seed}
-    manager = getattr(budgetmanager, f"{rule}BudgetManager")(budget=max(4 * budget / y.size, 1 / 40), **drawn)
-
-    def ask(t, margins, left):
-        asked = manager.query_by_utility(1 - expit(np.abs(margins)))[:1]
-        manager.update(np.zeros((asked[0] + 1 if asked else margins.size, 1)), asked)
-        return asked[0] if asked else None
-
-    return in_stream(Learner(model(), x), ask, x, y, budget)
-
-
-def by_sampler(name, x, y, budget, seed):
-    """Ask as river's entropy sampler does."""
-    from river import active, linear_model
-
-    sampler = active.EntropySampler(getattr(linear_model, name)(), seed=seed)
-
-    def ask(t, margins, left):
-        chances = ({True: p, False: 1 - p} for p in expit(margins).tolist())
-        return next((k for k, each in enumerate(chances) if sampler._ask_for_label(None, each)), None)
-
-    return in_stream(Learner(sampler.classifier, x), ask, x, y, budget)
+            w, b = learned(model, x, y, asked, (w, b))
+    return before, x @ w + b, asked
 
 
 def in_file(rank, model, x, y, budget, seed):
-    """Ask in the whole file: where the rank of the margin is smallest."""
-    learner, asked = Learner(model(), x), []
+    """Ask in the whole file, where the rank of the margin is smallest; in order while only one class is known."""
+    model, asked, (w, b) = model(), [], (np.zeros(x.shape[1]), 0.0)
     while len(asked) < budget:
-        ranks = rank(learner.margins(x)) if learner.both else np.arange(y.size, dtype=float)
+        ranks = rank(x @ w + b) if np.ptp(y[asked or [0]]) else np.arange(y.size, dtype=float)
         ranks[asked] = np.inf
         asked += np.argsort(ranks, kind="stable")[: 1 if len(asked) < 100 else 10].tolist()
-        learner.learn(x, y, asked)
-    return None, learner.margins(x), asked
+        w, b = learned(model, x, y, asked, (w, b))
+    return None, x @ w + b, asked
+
+
+def of_river(name):
+    """Make a model of river."""
+    return getattr(import_module("river.linear_model"), name)()
 
 
 LOGISTIC = partial(LogisticRegression, C=10, class_weight="balanced", solver="liblinear")
 SGD = partial(SGDClassifier, loss="log_loss", random_state=0)
+RULES = ("VariableUncertainty", "RandomVariableUncertainty", "Split")
 BAYES = "naive Bayes, most relevant first"
 PEERS = {BAYES: partial(in_file, np.negative, partial(MultinomialNB, alpha=3.822))}  # 3.822 is ASReview's default
 for name, model in (("logistic", LOGISTIC), ("SVM", partial(LinearSVC, class_weight="balanced"))):
-    PEERS |= {f"{name}, in stream": partial(by_quantile, model), f"{name}, in file": partial(in_file, np.abs, model)}
+    PEERS[f"{name}, in stream"] = partial(in_stream, "quantile", model)
+    PEERS[f"{name}, in file"] = partial(in_file, np.abs, model)
 for rule, (name, model) in product(RULES, (("logistic", LOGISTIC), ("SGD", SGD))):
-    PEERS[f"scikit-activeml {rule}, {name}"] = partial(by_manager, rule, model)
-PEERS |= {f"river {name}": partial(by_sampler, name) for name in ("LogisticRegression", "ALMAClassifier")}
+    PEERS[f"scikit-activeml {rule}, {name}"] = partial(in_stream, rule, model)
+for name in ("LogisticRegression", "ALMAClassifier"):
+    PEERS[f"river {name}"] = partial(in_stream, "entropy", partial(of_river, name))
 LEFT_OUT = [package for package in ("river", "scikit-activeml") if installed(package) == "not installed"]
 
 
@@ -170,63 +144,59 @@ def best_line(margins, y, asked):
 
 
 def outside(matrix, labels, peer, order, budget, seed):
-    """Return the figures of a peer over an order, and its seconds."""
+    """Return the figures and costs of a peer over an order."""
     x, y, start = matrix[order], labels[order], process_time()
     before, last, asked = peer(x, y, budget, seed)
-    figures, is_asked = {"seconds": process_time() - start}, np.isin(np.arange(y.size), asked).astype(int)
-    for name, margins, given in (("list", last, asked), ("push", before, [])):
-        if margins is not None:
-            counts = metrics.empty()
-            np.add.at(counts, (np.int64(margins > 0), y + 1, is_asked), 1)
-            found = metrics.evaluate(counts, name)
-            figures |= {name: found["f1"], f"{name} line": best_line(margins, y, given)}
-            figures |= {"sum": found["sum"]} if name == "push" else {}
-    return figures
+    costs = {"seconds": process_time() - start, "labels used": len(asked)}
+    listed = np.where(np.isin(np.arange(y.size), asked), y, last) > 0
+    figures = costs | {"list": f1_score(y > 0, listed, zero_division=0), "list line": best_line(last, y, asked)}
+    if before is None:
+        return figures
+    push, balanced = f1_score(y > 0, before > 0, zero_division=0), balanced_accuracy_score(y > 0, before > 0)
+    return figures | {"push": push, "sum": balanced, "push line": best_line(before, y, [])}
 
 
 def ours(data, algorithm, values, order, budget, seed):
-    """Return the figures of an algorithm of this project over an order, and its seconds. values: its parameters."""
+    """Return the figures and costs of an algorithm of this project over an order. values: its parameters."""
     chosen = strategy(algorithm, values=values)
     rho = chosen.known_rho("laplace", metrics.Weights(), "sum")
     run, start = Run(chosen, data.rows, data.y, order, rho=rho, budget=budget, seed=seed), process_time()
     done = run.replay(log=True, parts=(parts := run.start()))
-    seconds, push = process_time() - start, metrics.evaluate(done.counts, "push")
-    figures = {"push": push["f1"], "sum": push["sum"], "list": metrics.evaluate(run.listed(done, parts), "list")["f1"]}
+    costs = {"seconds": process_time() - start, "labels used": done.queried}
+    push, listed = metrics.evaluate(done.counts, "push"), metrics.evaluate(run.listed(done, parts), "list")
+    figures = {"push": push["f1"], "sum": push["sum"], "list": listed["f1"]}
     if chosen.tunes_itself:
         margins = np.empty((data.y.size, 1))
         stream.scores(data.rows, parts[0], 0.0, margins)
         figures["list line"] = best_line(margins[order, 0], data.y[order], done.log[:, 0].astype(int))
-    return figures | {"seconds": seconds}
-
-
-def gathered(runs):
-    """Return {figure: its values in percent, one for each order} of runs, and the median of the seconds."""
-    runs = list(runs)
-    percent = {name: [round(100 * run[name], 2) for run in runs] for name in FIGURES if name in runs[0]}
-    return percent | {"seconds": np.median([run["seconds"] for run in runs])}
+    return figures | costs
 
 
 def best(tried):
     """Return the figures of the setting that is best, for each figure. tried: {name of the setting: its figures}."""
     names = {figure: max(tried, key=lambda name: np.mean(tried[name][figure])) for figure in OWN}
     figures = {figure: tried[name][figure] for figure, name in names.items()}
-    return figures | {"seconds": tried[names["push"]]["seconds"], "settings": names}
+    return figures | {name: tried[names["push"]][name] for name in COSTS} | {"settings": names}
 
 
 def measured(data, visits, budget, first, grids, words):
-    """Return {name: figures} of everybody who is installed. words: whether the rows are words alone."""
+    """Return {name: the values of each figure in percent, one for each order, and the median costs} of everybody who is
+    installed. words: whether the rows are words alone."""
 
     def over(run, *given):
-        return gathered(run(*given, order, budget, first + k) for k, order in enumerate(visits))
+        runs = [run(*given, order, budget, first + k) for k, order in enumerate(visits)]
+        percent = {name: [round(100 * run[name], 2) for run in runs] for name in FIGURES if name in runs[0]}
+        return percent | {name: float(np.median([run[name] for run in runs])) for name in COSTS}
 
+    settings = [(name, {}) for name in grids]
+    settings += [(name, dict(zip(grid, each))) for name, grid in grids.items() for each in product(*grid.values())]
+    tried = {
+        " ".join([name, *(f"{key}={value:g}" for key, value in values.items())]): over(ours, data, name, values)
+        for name, values in settings
+    }
+    lines = {name: over(ours, data, name, {}) for name in ("auto", "auto-sum")}
+    lines |= {"papers, defaults": best({name: tried[name] for name in grids}), "papers, hindsight": best(tried)}
     matrix = rows.matrix(data.rows)
-    tried = {name: over(ours, data, name, {}) for name in grids}
-    lines = {name: over(ours, data, name, {}) for name in ("auto", "auto-sum")} | {"papers, defaults": best(tried)}
-    for name, grid in grids.items():
-        for values in product(*grid.values()):
-            setting = dict(zip(grid, values))
-            tried[f"{name} {setting}"] = over(ours, data, name, setting)
-    lines["papers, hindsight"] = best(tried)
     for name, peer in PEERS.items():
         if name.split()[0] not in LEFT_OUT and (words or name != BAYES):
             lines[name] = over(outside, matrix, data.y, peer)
@@ -234,12 +204,12 @@ def measured(data, visits, budget, first, grids, words):
 
 
 def tables(name, features):
-    """Yield ("plain", table) and ("own", table) of a stream. features: of the own rows of texts."""
+    """Yield ("plain", table) and ("own", table) of a stream; nothing if its file is missing. features: of texts."""
     items = read_stream(name)
-    if items.texts is not None:
+    if items is not None and items.texts is not None:
         yield "plain", datasets.table(items, features="words")
         yield "own", datasets.table(items, features=features)
-    else:
+    elif items is not None:
         yield "plain", datasets.table(items, "standardize+l2" if isinstance(items.vectors, np.ndarray) else "l2")
         yield "own", datasets.file_table(items)
 
@@ -250,14 +220,15 @@ def compared(lines, figure):
     cells = []
     for our in (line for line in lines if line["method"] == OWN[figure]):
         fair, late = [], []
-        for line in lines:
-            same = line["stream"] == our["stream"] and line["labels"] == our["labels"] and line["method"] != OWN[figure]
-            for key in (figure, f"{figure} line") if same and line["rows"] in ("plain", our["rows"]) else ():
-                if key in line:
-                    lead, name = np.subtract(line[key], our[figure]), f"{line['method']}, {line['rows']}"
-                    hindsight = key != figure or "hindsight" in name
-                    named = lead.mean(), lead.std(ddof=1) / lead.size**0.5, name + ", line" * (key != figure)
-                    (late if hindsight else fair).append(named)
+        for line in (
+            line for line in lines if line["method"] != OWN[figure] and line["rows"] in ("plain", our["rows"])
+        ):
+            same = line["stream"] == our["stream"] and line["labels"] == our["labels"]
+            for key in {figure, f"{figure} line"} & line.keys() if same else ():
+                lead, who = np.subtract(line[key], our[figure]), line.get("settings", {}).get(key, line["method"])
+                who = ", ".join([who, line["rows"], *(["line"] if key != figure else [])])
+                leads = late if key != figure or "hindsight" in line["method"] else fair
+                leads.append((lead.mean(), lead.std(ddof=1) / lead.size**0.5, who))
         names = [our[key] for key in ("stream", "labels", "rows")]
         cells.append((names, np.mean(our[figure]), max(fair), max(fair + late)))
     return cells
@@ -282,9 +253,10 @@ def report(lines):
     yield from table(["figure", "algorithm", "rows", "of the", *map(str, BUDGETS)], shares)
     yield "## Everything\n"
     for line in lines:
-        means = (f"{np.mean(line[figure]):.1f}" if line.get(figure) else "" for figure in FIGURES)
-        whole.append([line["stream"], line["rows"], line["labels"], line["method"], *means, number(line["seconds"])])
-    yield from table(["stream", "rows", "labels", "method", *FIGURES, "seconds"], whole)
+        figures = (f"{np.mean(line[figure]):.1f}" if figure in line else "" for figure in FIGURES)
+        costs = f"{line['labels used']:.0f}", number(line["seconds"])
+        whole.append([line["stream"], line["rows"], line["labels"], line["method"], *figures, *costs])
+    yield from table(["stream", "rows", "labels", "method", *FIGURES, *COSTS], whole)
 
 
 def main(
@@ -308,7 +280,7 @@ def main(
     for name, (kind, data) in ((each, pair) for each in wanted for pair in tables(each, features)):
         visits = [stream.shuffled(data.y.size, first + k)[:most] for k in range(orders)]
         for budget in (budget for budget in budgets if budget <= visits[0].size / 4):
-            with threadpool_limits(1):
+            with threadpool_limits(1), config_context(assume_finite=True, skip_parameter_validation=True):
                 figures = measured(data, visits, budget, first, grids, kind == "plain" and data.vocabulary)
             cell = {"stream": name, "rows": kind, "labels": budget}
             lines += [cell | {"method": method} | each for method, each in figures.items()]

@@ -15,6 +15,7 @@ import estimates
 import label_latency
 import load
 import throughput
+import world
 from labeling_tools import Item, Tool
 
 pytestmark = pytest.mark.rare
@@ -51,14 +52,24 @@ def test_throughput():
     assert all(aim["aim"] in page and aim["bound"] in page for aim in rates["aims"])
 
 
-def test_no_tuning():
-    """The setting that is best in hindsight scores at least as high as the default, for both metrics and with plain and
-    richer features."""
-    lines = run("no_tuning.py --quick")
-    expected = [("tweets", "plain", 60), ("tweets", "richer", 60)]
-    assert expected == [(line["stream"], line["features"], line["labels"]) for line in lines]
-    assert all(0 < line[metric]["default"] <= line[metric]["best"] for line in lines for metric in ("f1", "sum"))
-    assert all(50 < line["f1"]["auto"] < 100 for line in lines)
+def test_world():
+    """Everybody who is installed uses all labels; who is not is named. No threshold is better than the best one, and no
+    default better than the best setting. The report begins with where `auto` is behind, and has everybody."""
+    found = run("world.py --quick")
+    lines = {(line["rows"], line["method"]): line for line in found["lines"]}
+    expected = {name for name in world.PEERS if name.split()[0] not in found["left out"]}
+    assert {"auto", "auto-sum", "papers, defaults", "papers, hindsight"} | expected == {name for _, name in lines}
+    assert {("tweets", 30, 30)} == {(line["stream"], line["labels"], line["labels used"]) for line in found["lines"]}
+    for line in found["lines"]:
+        pairs = [zip(line[key], line[f"{key} line"]) for key in ("push", "list") if f"{key} line" in line]
+        assert all(0 <= chosen <= best <= 100 for pair in pairs for chosen, best in pair)
+    for rows in ("plain", "own"):
+        default, best = lines[rows, "papers, defaults"], lines[rows, "papers, hindsight"]
+        assert all(sum(default[figure]) <= sum(best[figure]) for figure in world.OWN)
+        assert min(lines[rows, "auto"]["push"]) > 50
+    first, *page = world.report(found["lines"])
+    assert first.startswith("## push: where `auto` is more than 1 point behind")
+    assert all(any(f"| {name} " in line for line in page) for _, name in lines)
 
 
 def test_estimates():
