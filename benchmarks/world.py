@@ -21,7 +21,6 @@ from common import STREAMS, installed, number, read_stream, table
 from scipy.sparse import csr_array
 from scipy.special import expit
 from sklearn import config_context
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.metrics import balanced_accuracy_score, f1_score
 from sklearn.naive_bayes import MultinomialNB
@@ -29,8 +28,9 @@ from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 from oal_engine import datasets
-from oal_engine.kernel import metrics, rows, stream
+from oal_engine.kernel import rows, stream
 from oal_engine.kernel.algorithms import strategy
+from oal_engine.kernel.metrics import Weights, evaluate
 from oal_engine.kernel.runs import Run
 
 BUDGETS = (30, 100, 300, 1000)
@@ -115,15 +115,9 @@ def in_file(rank, model, x, y, budget, seed):
     return None, x @ w + b, asked
 
 
-def of_river(name):
-    """Make a model of river."""
-    return getattr(import_module("river.linear_model"), name)()
-
-
+RULES, BAYES = ("VariableUncertainty", "RandomVariableUncertainty", "Split"), "naive Bayes, most relevant first"
 LOGISTIC = partial(LogisticRegression, C=10, class_weight="balanced", solver="liblinear")
 SGD = partial(SGDClassifier, loss="log_loss", random_state=0)
-RULES = ("VariableUncertainty", "RandomVariableUncertainty", "Split")
-BAYES = "naive Bayes, most relevant first"
 PEERS = {BAYES: partial(in_file, np.negative, partial(MultinomialNB, alpha=3.822))}  # 3.822 is ASReview's default
 for name, model in (("logistic", LOGISTIC), ("SVM", partial(LinearSVC, class_weight="balanced"))):
     PEERS[f"{name}, in stream"] = partial(in_stream, "quantile", model)
@@ -131,7 +125,8 @@ for name, model in (("logistic", LOGISTIC), ("SVM", partial(LinearSVC, class_wei
 for rule, (name, model) in product(RULES, (("logistic", LOGISTIC), ("SGD", SGD))):
     PEERS[f"scikit-activeml {rule}, {name}"] = partial(in_stream, rule, model)
 for name in ("LogisticRegression", "ALMAClassifier"):
-    PEERS[f"river {name}"] = partial(in_stream, "entropy", partial(of_river, name))
+    model = partial(lambda name: getattr(import_module("river.linear_model"), name)(), name)
+    PEERS[f"river {name}"] = partial(in_stream, "entropy", model)
 LEFT_OUT = [package for package in ("river", "scikit-activeml") if installed(package) == "not installed"]
 
 
@@ -147,23 +142,22 @@ def outside(matrix, labels, peer, order, budget, seed):
     """Return the figures and costs of a peer over an order."""
     x, y, start = matrix[order], labels[order], process_time()
     before, last, asked = peer(x, y, budget, seed)
-    costs = {"seconds": process_time() - start, "labels used": len(asked)}
-    listed = np.where(np.isin(np.arange(y.size), asked), y, last) > 0
-    figures = costs | {"list": f1_score(y > 0, listed, zero_division=0), "list line": best_line(last, y, asked)}
-    if before is None:
-        return figures
-    push, balanced = f1_score(y > 0, before > 0, zero_division=0), balanced_accuracy_score(y > 0, before > 0)
-    return figures | {"push": push, "sum": balanced, "push line": best_line(before, y, [])}
+    figures = {"seconds": process_time() - start, "labels used": len(asked), "list line": best_line(last, y, asked)}
+    figures["list"] = f1_score(y > 0, np.where(np.isin(np.arange(y.size), asked), y, last) > 0)
+    if before is not None:
+        figures |= {"push": f1_score(y > 0, before > 0), "push line": best_line(before, y, [])}
+        figures["sum"] = balanced_accuracy_score(y > 0, before > 0)
+    return figures
 
 
 def ours(data, algorithm, values, order, budget, seed):
     """Return the figures and costs of an algorithm of this project over an order. values: its parameters."""
     chosen = strategy(algorithm, values=values)
-    rho = chosen.known_rho("laplace", metrics.Weights(), "sum")
+    rho = chosen.known_rho("laplace", Weights(), "sum")
     run, start = Run(chosen, data.rows, data.y, order, rho=rho, budget=budget, seed=seed), process_time()
     done = run.replay(log=True, parts=(parts := run.start()))
     costs = {"seconds": process_time() - start, "labels used": done.queried}
-    push, listed = metrics.evaluate(done.counts, "push"), metrics.evaluate(run.listed(done, parts), "list")
+    push, listed = evaluate(done.counts, "push"), evaluate(run.listed(done, parts), "list")
     figures = {"push": push["f1"], "sum": push["sum"], "list": listed["f1"]}
     if chosen.tunes_itself:
         margins = np.empty((data.y.size, 1))
@@ -270,7 +264,7 @@ def main(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ):
     """Compare `auto` and `auto-sum` with others on equal rows and labels; where they are behind comes first."""
-    warnings.simplefilter("ignore", ConvergenceWarning)
+    warnings.simplefilter("ignore")  # of refits that do not converge, and of F1 without pushes
     found = [json.loads(path.read_text()) for path in merge or ()]
     left_out = sorted({*LEFT_OUT}.union(*(part["left out"] for part in found)))
     lines, grids, budgets = [line for part in found for line in part["lines"]], GRIDS, BUDGETS
