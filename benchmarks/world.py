@@ -281,7 +281,8 @@ def main(
     if as_json:
         print(json.dumps({"left out": left_out, "lines": lines}))
     else:
-        head = f"{len(lines[0]['push'])} orders. Left out, because not installed: {', '.join(left_out) or 'nothing'}.\n"
+        count, missing = len(lines[0]["push"]) if lines else "No", ", ".join(left_out) or "nothing"
+        head = f"{count} orders. Left out, because not installed: {missing}.\n"
         print("\n".join([head, *report(lines)]))
 
 
