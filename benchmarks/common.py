@@ -32,7 +32,6 @@ OHSUMED, NEWS = (
 REVIEWS = {"text": ("title", "abstract"), "label": "label_included", "positive": ("1",)}
 LETTERS = "mlbench_LetterRecognition.csv.xz", {"label": "lettr"}
 DIGITS, COVERS = ("usps_zip_train.csv.xz", {"label": "c1"}), ("covtype_sample20k.csv.xz", {"label": "c55"})
-SEVERAL = {"multiclass": True}
 STREAMS = {  # name: the file, the roles of its columns, and which of its labels is learned
     "sms": ("sms_spam_collection.tsv.xz", {"text": ("c2",), "label": "c1"}, {"positive": ("spam",)}),
     "exercise": (*MOMENTS, {"positive": ("exercise",)}),
@@ -50,11 +49,6 @@ STREAMS = {  # name: the file, the roles of its columns, and which of its labels
     "ijcnn1": ("ijcnn1_train.libsvm.xz", {}, {}),
     "cover 1": (*COVERS, {"positive": ("1",)}),
     "rain": ("weather.csv.xz", {"label": "target"}, {"positive": ("1",)}),
-    "news, 20 classes": (*NEWS, SEVERAL),
-    "ohsumed, 23 classes": (*OHSUMED, SEVERAL),
-    "letter, 26 classes": (*LETTERS, SEVERAL),
-    "usps, 10 classes": (*DIGITS, SEVERAL),
-    "covtype, 7 classes": (*COVERS, SEVERAL),
     "a9a": ("a9a.libsvm.xz", {}, {}),
     "w8a": ("w8a.libsvm.xz", {}, {}),
 }

@@ -43,19 +43,8 @@ def c_loop(data, flags=()):
     sparse = isinstance(data.rows, rows.SparseRows)
     with TemporaryDirectory() as folder:
         source, library = Path(__file__).with_name("pa_i.c"), Path(folder) / "pa_i.so"
-        command = [
-            "cc",
-            "-O3",
-            "-march=native",
-            *flags,
-            *["-DSPARSE"] * sparse,
-            "-shared",
-            "-fPIC",
-            "-o",
-            library,
-            source,
-        ]
-        subprocess.run(command, check=True)
+        options = ["-O3", "-march=native", *flags, *["-DSPARSE"] * sparse, "-shared", "-fPIC"]
+        subprocess.run(["cc", *options, "-o", library, source], check=True)
         loop = ctypes.CDLL(str(library)).replay
     loop.restype = ctypes.c_int64
 

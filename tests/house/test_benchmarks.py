@@ -15,6 +15,7 @@ import estimates
 import label_latency
 import load
 import throughput
+import world
 from labeling_tools import Item, Tool
 
 pytestmark = pytest.mark.rare
@@ -51,14 +52,15 @@ def test_throughput():
     assert all(aim["aim"] in page and aim["bound"] in page for aim in rates["aims"])
 
 
-def test_no_tuning():
-    """The setting that is best in hindsight scores at least as high as the default, for both metrics and with plain and
-    richer features."""
-    lines = run("no_tuning.py --quick")
-    expected = [("tweets", "plain", 60), ("tweets", "richer", 60)]
-    assert expected == [(line["stream"], line["features"], line["labels"]) for line in lines]
-    assert all(0 < line[metric]["default"] <= line[metric]["best"] for line in lines for metric in ("f1", "sum"))
-    assert all(50 < line["f1"]["auto"] < 100 for line in lines)
+def test_world():
+    """Everybody who is installed uses all labels, and no threshold is better than the best one. The report begins with
+    where `auto` is behind."""
+    found = run("world.py --quick")
+    lines, names = found["lines"], {line["method"] for line in found["lines"]}
+    assert {name for name in world.PEERS if name.split()[0] not in found["left out"]} < names
+    assert {30} == {line["labels used"] for line in lines}
+    assert all(sum(line["list"]) <= sum(line["list line"]) for line in lines if "list line" in line)
+    assert next(world.report(lines)).startswith("## push: where `auto` is more than 1 point behind")
 
 
 def test_estimates():
