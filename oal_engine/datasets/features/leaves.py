@@ -63,10 +63,12 @@ def _trees(cuts: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Grow the trees. Return the column and the cut of each node, both of shape (TREES, LEAVES - 1): the children of
     node k are 2 k + 1 and 2 k + 2.
 
-    A node draws one of the columns that can still divide its rows, and one of the cuts of this column that are left. If
-    no column can, the cut is infinite: all rows go left.
+    A node draws one of the columns that can still divide its rows, the more often the more pairs of the column's cuts
+    differ, and one of the cuts of this column that are left. If no column can divide them, the cut is infinite: all
+    rows go left.
     """
     first, after = _equal(cuts)
+    pairs = (CUTS - (after - first)).sum(axis=1, dtype=np.int32)
     of_column, of_cut = draws(seed, 2 * TREES * (LEAVES - 1)).reshape(2, TREES, LEAVES - 1)
     # the cuts of each column that are left in each node of a level are low .. high - 1; none is at the largest number
     low = np.zeros((TREES, 1, len(cuts)), np.uint8)
@@ -74,14 +76,14 @@ def _trees(cuts: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
     columns, numbers = [], []
     for level in range(DEPTH):
         nodes = slice(2**level - 1, 2 ** (level + 1) - 1)
-        dividing = np.cumsum(low < high, axis=2, dtype=np.int32)
-        count = dividing[..., -1]
-        column = (dividing > (of_column[:, nodes] * count).astype(np.int32)[..., None]).argmax(axis=2)
+        dividing = np.cumsum((low < high) * pairs, axis=2, dtype=np.int32)
+        total = dividing[..., -1]
+        column = (dividing > (of_column[:, nodes] * total).astype(np.int32)[..., None]).argmax(axis=2)
         at = column[..., None]
         least, most = (np.take_along_axis(each, at, 2)[..., 0].astype(np.int64) for each in (low, high))
         place = np.minimum(least + (of_cut[:, nodes] * (most - least)).astype(np.int64), CUTS - 1)
         columns.append(column)
-        numbers.append(np.where(count > 0, cuts[column, place], np.inf))
+        numbers.append(np.where(total > 0, cuts[column, place], np.inf))
         low, high = np.repeat(low, 2, axis=1), np.repeat(high, 2, axis=1)
         np.put_along_axis(high[:, 0::2], at, first[column, place][..., None], 2)  # in the left child
         np.put_along_axis(low[:, 1::2], at, after[column, place][..., None], 2)  # in the right child
