@@ -9,11 +9,12 @@ right; all others go left, and NaN does, too.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, TypedDict, cast
 
 import numpy as np
 
 from ...kernel.draws import draws
+from ...kernel.rows import SparseRows, as_rows, sparse_rows
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -41,20 +42,31 @@ def fit(table: np.ndarray, seed: int = 0) -> Leaves:
     return {"seed": seed, "cuts": [np.sort(column)[places].tolist() for column in table.T]}
 
 
+def beside(columns: np.ndarray, leaves: Leaves, table: np.ndarray) -> SparseRows:
+    """Append the leaves of a table to its scaled columns, which keep the share 1 - SHARE of their squared length."""
+    from scipy import sparse
+
+    ends = np.append(0, np.cumsum(np.count_nonzero(columns, axis=1) + TREES))
+    indices, values = np.empty(ends[-1], np.uint32), np.empty(ends[-1])
+    for first in range(0, len(table), CHUNK_ROWS):  # all at once would need twice the memory
+        some = slice(first, first + CHUNK_ROWS)
+        parts = [sparse.csr_array(np.sqrt(1 - SHARE) * columns[some]), one_hot(leaves, table[some])]
+        joined = cast(SparseRows, as_rows(sparse.hstack(parts, format="csr")))
+        own = slice(ends[first], ends[first] + joined.values.size)
+        indices[own], values[own] = joined.indices, joined.values
+    return sparse_rows(ends, indices, values, columns.shape[1] + COLUMNS)
+
+
 def one_hot(leaves: Leaves, table: np.ndarray) -> csr_array:
     """Compute the leaves of a table: a sparse table of shape (rows, COLUMNS). Each row has TREES equal entries, with
     squared length SHARE."""
     from scipy.sparse import csr_array
 
     columns, cuts = _trees(np.array(leaves["cuts"], np.float64), leaves["seed"])
-    own, first = np.arange(TREES), np.arange(TREES) * LEAVES
-    reached = np.empty((len(table), TREES), np.int32)
-    for start in range(0, len(table), CHUNK_ROWS):
-        chunk = table[start : start + CHUNK_ROWS]
-        rows, nodes = np.arange(len(chunk))[:, None], np.zeros((len(chunk), TREES), np.int64)
-        for _ in range(DEPTH):
-            nodes = 2 * nodes + 1 + (chunk[rows, columns[own, nodes]] > cuts[own, nodes])
-        reached[start : start + CHUNK_ROWS] = first + nodes - (LEAVES - 1)
+    trees, rows, nodes = np.arange(TREES), np.arange(len(table))[:, None], np.zeros((len(table), TREES), np.int64)
+    for _ in range(DEPTH):
+        nodes = 2 * nodes + 1 + (table[rows, columns[trees, nodes]] > cuts[trees, nodes])
+    reached = trees * LEAVES + nodes - (LEAVES - 1)
     values = np.full(reached.size, np.sqrt(SHARE / TREES))
     return csr_array((values, reached.ravel(), np.arange(len(table) + 1) * TREES), shape=(len(table), COLUMNS))
 

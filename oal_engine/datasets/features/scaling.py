@@ -25,7 +25,6 @@ USUAL = {
     "fourier": "standardize+l2",
     "leaves": "standardize+l2",
 }  # {features of vectors: default scaling}
-REST = np.sqrt(1 - leaves.SHARE)  # factor of columns and waves in rows with leaves
 LARGEST, SMALLEST = 1e150, 1e-150  # sizes whose squares neither overflow nor vanish
 BYTES = {"plain": 0, "fourier": 8 * fourier.WAVES, "leaves": 8 * fourier.WAVES + 12 * leaves.TREES}  # added to a row
 FEW_COLUMNS = 256  # waves and leaves were tried with up to this number of columns
@@ -90,14 +89,12 @@ def made_rows(scaling: Scaling, matrix: Matrix) -> Rows:
     if "fourier" not in scaling:
         return rows.as_rows(apply(scaling, matrix))
     dense = _dense(matrix, scaling["name"], "leaves" if "leaves" in scaling else "fourier")
-    part = sparse.csr_array(np.sqrt(1 - fourier.SHARE) * apply(scaling, dense))
-    if "leaves" in scaling:
-        part = sparse.csr_array(sparse.hstack([REST * part, leaves.one_hot(scaling["leaves"], dense)], format="csr"))
-    first = cast(SparseRows, rows.as_rows(part))
+    columns = np.sqrt(1 - fourier.SHARE) * apply(scaling, dense)
     waves = fourier.waves(scaling["fourier"], _standardized(scaling, dense))
     if "leaves" in scaling:
-        waves *= np.float32(REST)
-    return rows.mixed_rows(first, waves)
+        waves *= np.float32(np.sqrt(1 - leaves.SHARE))
+        return rows.mixed_rows(leaves.beside(columns, scaling["leaves"], dense), waves)
+    return rows.mixed_rows(cast(SparseRows, rows.as_rows(sparse.csr_array(columns))), waves)
 
 
 def unnamed(scaling: Scaling) -> int:
