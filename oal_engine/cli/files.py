@@ -139,13 +139,13 @@ class Importing(_Options):
     ] = None
     scale: Annotated[
         str | None,
-        Option(help=f"Scaling of rows: {', '.join(SCALINGS)} (default: l2, for --features fourier standardize+l2)."),
+        Option(help=f"Scaling of rows: {', '.join(SCALINGS)} (default: l2, for waves and leaves standardize+l2)."),
     ] = None
     features: Annotated[
         str | None,
         Option(
             help=f"Features computed for each row: {', '.join(TEXT_FEATURES)} for texts (default: the first), "
-            f"{' or '.join(VECTOR_FEATURES)} for numbers (default: by the columns). A replay of a file uses words or "
+            f"{', '.join(VECTOR_FEATURES)} for numbers (default: by the columns). A replay of a file uses words or "
             "plain columns, except for auto, auto-sum and auto-classes."
         ),
     ] = None

@@ -17,7 +17,7 @@ import numpy as np
 from ..kernel import rows
 from ..kernel.rows import Matrix, Rows
 from . import reading, row_files
-from .features import encoders, fourier, latent, numbers, scaling, text_vectors, vectorizer
+from .features import encoders, latent, leaves, numbers, scaling, text_vectors, vectorizer
 from .features.table import made_rows
 from .reading import details
 from .reading.labels import matching
@@ -95,8 +95,8 @@ def _vector_width(scaled: scaling.Scaling) -> int:
 
 
 def named_features(record: Mapping[str, Any]) -> int:
-    """Return the number of features of a data set, without its Fourier features."""
-    return record["features"] - (2 * fourier.WAVES if "fourier" in json.loads(record["scaling"]) else 0)
+    """Return the number of features of a data set, without its waves and leaves."""
+    return record["features"] - scaling.unnamed(json.loads(record["scaling"]))
 
 
 def fingerprint(rows: Rows, y: np.ndarray, classes: Sequence[str]) -> str:
@@ -245,8 +245,9 @@ class Dataset:
 
     @property
     def latent(self) -> int:
-        """The number of unnamed columns, which come last: latent part and text vectors, or Fourier features."""
-        return self._rows.width if isinstance(self._rows, rows.MixedRows) else 0
+        """The number of unnamed columns, which come last: latent part and text vectors, or leaves and waves."""
+        width = self._rows.width if isinstance(self._rows, rows.MixedRows) else 0
+        return width + leaves.COLUMNS * ("leaves" in self.scaling)
 
     @property
     def vector_width(self) -> int:

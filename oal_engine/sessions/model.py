@@ -29,7 +29,8 @@ from .one_question import OneQuestion
 from .session import Session
 
 Rows = rows.Rows
-FORMAT, LATENT, WAVES, BESIDE = 1, 2, 3, 4  # kinds: plain, similar wording, Fourier features, vectors of texts
+# kinds: plain, similar wording, Fourier features, vectors of texts, leaves with Fourier features
+FORMAT, LATENT, WAVES, BESIDE, LEAVES = 1, 2, 3, 4, 5
 
 
 OF_QUESTION = ("labels", "classes", "calibration", "offset", "similar_weights")  # header keys that differ by question
@@ -45,9 +46,9 @@ class Model:
 
     head: header (first line) of its file. names: names of the features. numbers: {kind of number, such as document
     frequency: array with a number for each feature}. weights: weights of the features, then of latent directions
-    (similar wording) and vectors, or of Fourier features; shape (columns, 1), or (columns, K) with K classes.
-    projection: computes the latent directions, or None. means: means of the vectors of the texts, or None. encoder:
-    computes these vectors, or None.
+    (similar wording) and vectors, or of leaves and Fourier features; shape (columns, 1), or (columns, K) with K
+    classes. projection: computes the latent directions, or None. means: means of the vectors of the texts, or None.
+    encoder: computes these vectors, or None.
     """
 
     head: Row
@@ -151,7 +152,7 @@ class Model:
         model needs them.
         """
         matrix = self.vocabulary.transform(items) if self.vocabulary else items
-        more: Row = {"fourier": self.head["fourier"]} if "fourier" in self.head else {}
+        more: Row = {key: self.head[key] for key in ("fourier", "leaves") if key in self.head}
         if self.means is not None:
             more["beside"] = self.head["beside"] | {"means": self.means}
         if self.encoder:
@@ -303,7 +304,8 @@ def of_session(session: Session | OneQuestion) -> Model:
     names = vocabulary.terms if vocabulary else dataset.feature_names
     weights = learners.weights(learner).reshape(dataset.rows.columns, -1).copy()
     projection, vector_scaling, encoder = dataset.projection, scaled.get("beside"), dataset.encoder
-    kind = BESIDE if vector_scaling else LATENT if projection else WAVES if "fourier" in scaled else FORMAT
+    kind = LEAVES if "leaves" in scaled else WAVES if "fourier" in scaled else FORMAT
+    kind = BESIDE if vector_scaling else LATENT if projection else kind
     head = {
         "oal_model": kind, "engine": __version__,
         "session": settings.name, "dataset": dataset.name,
@@ -316,8 +318,7 @@ def of_session(session: Session | OneQuestion) -> Model:
     }  # fmt: skip
     if dataset.codings:
         head["table"] = {"columns": dataset.columns["features"], "codings": dataset.codings}
-    if "fourier" in scaled:
-        head["fourier"] = scaled["fourier"]
+    head |= {key: scaled[key] for key in ("fourier", "leaves") if key in scaled}
     if projection:
         head["similar_means"] = projection.numbers[-1].tolist()
         head["similar_weights"] = weights[len(names) :][: projection.numbers.shape[1]].tolist()

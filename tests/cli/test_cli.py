@@ -41,7 +41,7 @@ def test_import_and_lists(ok, numbers, tweets):
         "name": "numbers",
         "kind": "vectors",
         "items": 60,
-        "features": 5 + 512,
+        "features": 5 + 6400 + 512,
         "positives": 15,
         "negatives": 45,
         "classes": None,

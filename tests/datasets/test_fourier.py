@@ -27,10 +27,10 @@ def items_of(X, ids=None):
     return reading.Items(ids, None, X, list("abcdefgh")[: X.shape[1]], ["word"] * n, y, {})
 
 
-@pytest.fixture
-def waved(store):
-    """A data set of four columns with Fourier features."""
-    table = datasets.table(items_of(numbers()), "standardize+l2", features="fourier")
+@pytest.fixture(params=["fourier", "leaves"])
+def waved(store, request):
+    """A data set of four columns with Fourier features, and with or without leaves."""
+    table = datasets.table(items_of(numbers()), "standardize+l2", features=request.param)
     return Dataset(store, datasets.add(store, "waved", table, "made.npz"))
 
 
@@ -71,37 +71,37 @@ def test_waves_have_the_same_bits_everywhere():
 
 
 @pytest.mark.parametrize(("X", "scale", "expected"), [
-    (numbers(), "l2", "fourier"),
-    (sparse.csr_array(numbers()), "standardize+l2", "fourier"),
+    (numbers(), "l2", "leaves"),
+    (sparse.csr_array(numbers()), "standardize+l2", "leaves"),
     (numbers(), "none", "plain"),
     (numbers(9, scaling.FEW_COLUMNS + 1), "l2", "plain"),
     (numbers() > 3, "l2", "plain"),
     (sparse.csr_array(numbers() > 3, dtype=float), "l2", "plain"),
 ])  # fmt: skip
-def test_waves_are_usual_where_they_help(X, scale, expected):
-    """By default, a table of few columns gets Fourier features if it is scaled and has numbers other than 0 and 1."""
+def test_leaves_are_usual_where_they_help(X, scale, expected):
+    """By default, a table of few columns gets waves and leaves if it is scaled and has numbers other than 0 and 1."""
     assert expected == scaling.usual_features(X, scale)
 
 
 @pytest.mark.parametrize(
     ("features", "scale", "expected"),
-    [(None, None, "standardize+l2"), ("plain", None, "l2"), ("fourier", "l2", "l2"), (None, "none", "none")],
+    [(None, None, "standardize+l2"), ("plain", None, "l2"), ("leaves", "l2", "l2"), (None, "none", "none")],
 )
 def test_the_scaling_suits_the_features(features, scale, expected):
-    """Unless a scaling is named, columns are standardized for Fourier features, and plain rows get unit length."""
+    """Unless a scaling is named, columns are standardized for waves and leaves, and plain rows get unit length."""
     assert expected == datasets.file_table(items_of(numbers()), scale, features=features).scaling["name"]
 
 
 def test_impossible_waves_are_refused(monkeypatch):
-    """Unknown features are refused, and so are Fourier features of equal rows or of a table that is too large."""
-    with pytest.raises(ValueError, match=r"^features must be one of plain, fourier\. Got wavy\.$"):
+    """Unknown features are refused, and so are Fourier features of equal rows or of a table that is too large. A table
+    that is too large for leaves gets waves alone by default, a larger one neither."""
+    with pytest.raises(ValueError, match=r"^features must be one of plain, fourier, leaves\. Got wavy\.$"):
         scaling.fit(numbers(), "l2", "wavy")
-    with pytest.raises(
-        ValueError, match=r"^fourier features need rows that differ\. Got rows that are all the same\.$"
-    ):
+    with pytest.raises(ValueError, match=r"^waves need rows that differ\. Got rows that are all the same\.$"):
         scaling.fit(np.ones((9, 2)), "l2", "fourier")
-    monkeypatch.setattr(scaling, "USUAL_MAX_BYTES", 10**5)
-    assert "plain" == scaling.usual_features(numbers(), "l2")
+    for limit, expected in ((5 * 10**5, "fourier"), (10**5, "plain")):
+        monkeypatch.setattr(scaling, "USUAL_MAX_BYTES", limit)
+        assert expected == scaling.usual_features(numbers(), "l2")
     monkeypatch.setattr(scaling, "MAX_DENSE_BYTES", 10**5)
     with pytest.raises(ValueError, match=r"^fourier would fill a table of 200 x 4 numbers: .* Use plain\.$"):
         scaling.fit(numbers(), "l2", "fourier")
@@ -123,7 +123,7 @@ def test_later_rows_get_the_waves_of_the_import(store, waved):
 
 
 def test_waves_are_no_terms_beside_the_columns(store, waved):
-    """The lists of the strongest and of the most changed weights name the columns, but not the Fourier features."""
+    """The lists of the strongest and of the most changed weights name the columns, but not the waves and leaves."""
     opened = begin(store, "waved")
     before = opened.place.weights.copy()
     while len(opened.labels) < 20:
@@ -139,7 +139,7 @@ def test_waves_are_no_terms_beside_the_columns(store, waved):
 
 
 def test_an_item_shows_its_numbers_and_one_line_of_waves(store, waved):
-    """The card of an item shows its numbers as in the file, and in one line the sum that the Fourier features add to
+    """The card of an item shows its numbers as in the file, and in one line the sum that waves and leaves add to
     its score."""
     opened = begin(store, "waved")
     for _ in range(20):
@@ -153,17 +153,17 @@ def test_an_item_shows_its_numbers_and_one_line_of_waves(store, waved):
 
 
 def test_an_import_makes_what_suits_the_columns(store, tmp_path, command):
-    """`import` makes Fourier features for a table of few columns, unless other features are named."""
+    """`import` makes waves and leaves for a table of few columns, unless other features are named."""
     path, db = tmp_path / "n.csv", ("--db", store.path)
     lines = [",".join(map(str, [*x, int(x[0] > 4)])) for x in numbers()]
     path.write_text("\n".join(["a,b,c,d,label", *lines]))
     assert 0 == command("import", path, "--name", "usual", *db)[0]
     assert 0 == command("import", path, "--name", "plain", "--features", "plain", *db)[0]
     imported = [store.dataset(name) for name in ("usual", "plain")]
-    assert [(516, 4), (4, 4)] == [(each["features"], datasets.named_features(each)) for each in imported]
+    assert [(6916, 4), (4, 4)] == [(each["features"], datasets.named_features(each)) for each in imported]
     replayed = ("--algorithm", "PAA-I", "--json", *db)
     figures = [
         json.loads(command("replay", *source, *replayed)[1])["mean"]
-        for source in ((path, "--features", "fourier"), ("usual",), (path,), ("plain",))
+        for source in ((path, "--features", "leaves"), ("usual",), (path,), ("plain",))
     ]
     assert figures[0] == figures[1] != figures[2] == figures[3]

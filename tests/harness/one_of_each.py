@@ -38,12 +38,13 @@ IMPORTS = {  # columns, fields of the request, settings of the vectorizer
     "beside": (TEXT, {}, {}),
     "classes": (reading.Columns(("text",), "topic", "id", multiclass=True), {}, {}),
     "plain": (TABLE, {"features": "plain", "scale": "l2"}, {}),
-    "waves": (TABLE, {}, {}),
+    "waves": (TABLE, {"features": "fourier"}, {}),
+    "leaves": (TABLE, {}, {}),
     "kinds": (reading.Columns(label="topic", id="id", features=("a", "b", "c"), multiclass=True), {}, {}),
 }
 SESSIONS = {  # data set and settings; each pair of a learner and a kind of rows takes seconds to compile
     "first order": ("plain", {"algorithm": "PAA-I", "seed_items": ["i0"]}),
-    "second order": ("waves", {"algorithm": "OA3-diag", "floor": 0.3, "shuffled": True}),
+    "second order": ("leaves", {"algorithm": "OA3-diag", "floor": 0.3, "shuffled": True}),
     "full": ("plain", {"algorithm": "OA3", "audit": 0.3, "pace": 0.5}),
     "sketched": ("rich", {"algorithm": "SSOA3", "averaged": True}),
     "adaptive": ("words", {"algorithm": "D-AMD", "seed_words": ["goal"]}),

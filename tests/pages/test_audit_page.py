@@ -57,7 +57,7 @@ def test_one_click_starts_an_audit_whose_card_has_two_classes(app_store):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("features", ["plain", "fourier", "words"])
+@pytest.mark.parametrize("features", ["plain", "fourier", "leaves", "words"])
 def test_the_card_and_the_panels_do_not_show_the_column(app_store, features):
     """The features and terms that an audit shows for an item do not include the audited column. Their shares in the
     margin are relative to the largest one shown."""
@@ -72,7 +72,7 @@ def test_the_card_and_the_panels_do_not_show_the_column(app_store, features):
     session = server.session
     question = Items(session).question(session.log[10].question(), session.place, "everything")
     names = [name for name, *_ in question["features"] or ()]
-    assert names == ["a", "b", *["combinations of columns"] * (features == "fourier")] * (features != "words")
+    assert names == ["a", "b", *["combinations of columns"] * (features != "plain")] * (features != "words")
     assert 1 == max(abs(share) for *_, share in question["features"] or question["parts"])
     for name in session.settings.question_names:
         learned._view(OneQuestion(session, name))

@@ -462,9 +462,9 @@ def test_near_duplicates_are_listed_and_shown_once_where_it_is_chosen(store, tmp
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("chosen", "columns"), [(None, 3 + 512), ("plain", 3)])
-def test_a_table_gets_waves_unless_it_is_told_otherwise(store, tmp_path, chosen, columns):
-    """A table of numbers gets Fourier features unless another option is chosen. The pages show how many features the
+@pytest.mark.parametrize(("chosen", "columns"), [(None, 3 + 6400 + 512), ("fourier", 3 + 512), ("plain", 3)])
+def test_a_table_gets_leaves_unless_it_is_told_otherwise(store, tmp_path, chosen, columns):
+    """A table of numbers gets waves and leaves unless another option is chosen. The pages show how many features the
     table itself has."""
     path = tmp_path / "table.csv"
     path.write_text("a,b,c,label\n" + "\n".join(f"{k},{k % 7},{k % 5},{k % 2}" for k in range(40)))

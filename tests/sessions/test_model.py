@@ -247,7 +247,7 @@ BAD_SIMILAR = {
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
-    """A session over a table of named, standardized columns with their Fourier features, and its folder."""
+    """A session over a table of named, standardized columns with their waves and leaves, and its folder."""
     folder = tmp_path_factory.mktemp("table")
     rng = np.random.default_rng(5)
     X = rng.normal(3, 2, size=(120, 4)).round(6)
@@ -306,8 +306,8 @@ def test_the_other_columns_of_new_items_stand_beside_their_predictions(table, pr
     assert ["a", "=1+1"] == [next(csv.DictReader(io.StringIO(stdout)))[name] for name in ("id", "item_margin")]
 
 
-def test_waves_are_kept(table, tmp_path):
-    """A model file with Fourier features names only the table's columns, computes the features of new rows, and is the
+def test_waves_and_leaves_are_kept(table, tmp_path):
+    """A model file with waves and leaves names only the table's columns, computes the features of new rows, and is the
     same file when it is read and written."""
     opened, folder = table
     loaded, rows_of_file = (
@@ -317,8 +317,9 @@ def test_waves_are_kept(table, tmp_path):
     assert (folder / "m.gz").read_bytes() == content(loaded)
     assert ["age, years", "b", "c", "d"] == loaded.names
     assert np.array_equal(margins(opened, opened.dataset.rows), loaded.scores(loaded.rows(rows_of_file)))
-    *_, last = lines_of(content(loaded))
-    assert {"wave": 512, "weights": [learners.weights(opened.learner)[-1]]} == last
+    written, weights = lines_of(content(loaded)), learners.weights(opened.learner)
+    assert {"wave": 512, "weights": [weights[-1]]} == written[-1]
+    assert {"leaf": 6400, "weights": [weights[-513]]} == written[-513]
 
 
 @pytest.mark.parametrize("suffix", ["npy", "npz", "svmlight"])
@@ -442,6 +443,15 @@ BAD_WAVES = {
     "a wave more": lambda lines, _: packed([*lines, lines[-1] | {"wave": 513}]),
     "waves in another order": lambda lines, _: changed(lines, -1, "wave", 1),
     "no deviation": lambda lines, _: changed(lines, 1, "deviation", 0),
+    "a leaf more": lambda lines, _: packed([*lines[:-512], {"leaf": 6401, "weights": [0.0]}, *lines[-512:]]),
+    "a leaf in place of a wave": lambda lines, _: packed([*lines[:-1], {"leaf": 6401, "weights": [0.0]}]),
+    "cuts in disorder": lambda lines, _: changed(
+        lines, 0, "leaves", {"seed": 0, "cuts": [cuts[::-1] for cuts in lines[0]["leaves"]["cuts"]]}
+    ),
+    "cuts of fewer columns": lambda lines, _: changed(
+        lines, 0, "leaves", {"seed": 0, "cuts": lines[0]["leaves"]["cuts"][1:]}
+    ),
+    "no leaves": lambda lines, _: changed(lines, 0, "oal_model", 3),
     "no bandwidth": lambda lines, _: changed(lines, 0, "fourier", {"seed": 0, "bandwidth": 0.0}),
 }
 

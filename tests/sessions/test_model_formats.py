@@ -48,9 +48,10 @@ def of_vectors(scale="l2", names="1234", features="plain", **head):
     fitted = scaling.fit(VECTORS, scale, features)
     numbers = {key: np.array(fitted[key]) for key in ("mean", "deviation") if key in fitted}
     head = HEAD | {"scaling": scale, "features": len(names)} | head
-    if features == "fourier":
-        head |= {"oal_model": 3, "fourier": fitted["fourier"]}
-    columns = len(names) + 512 * (features == "fourier")
+    if features != "plain":
+        kind = {"fourier": 3, "leaves": 5}[features]
+        head |= {"oal_model": kind} | {key: fitted[key] for key in ("fourier", "leaves") if key in fitted}
+    columns = len(names) + scaling.unnamed(fitted)
     weights = np.random.default_rng(4).normal(size=(columns, len(head["classes"]) if head["multiclass"] else 1))
     return Model(head, [*names], numbers, weights)
 
@@ -82,7 +83,11 @@ WORDS = {
     "tweets": of_texts("tweets", ngrams=3, sublinear=False),
     "as they are written": of_texts(scale="none", lowercase=False),
 }
-OURS = {"rich": of_texts("rich", new=16), "waves": of_vectors("standardize+l2", features="fourier")}
+OURS = {
+    "rich": of_texts("rich", new=16),
+    "waves": of_vectors("standardize+l2", features="fourier"),
+    "leaves": of_vectors("l2", features="leaves"),
+}
 
 
 SECTION = page("docs/data.md").partition("\n## Models in other programs\n")[2].partition("\n## ")[0]
@@ -216,7 +221,9 @@ BAD = {
 
 
 @pytest.mark.parametrize("packed", [gzip.compress, bytes, lambda lines: zipped({"a.json": lines})])
-@pytest.mark.parametrize(("name", "kind"), [("words", "feature"), ("unit length", "feature"), ("waves", "wave")])
+@pytest.mark.parametrize(
+    ("name", "kind"), [("words", "feature"), ("unit length", "feature"), ("waves", "wave"), ("leaves", "wave")]
+)
 def test_no_line_is_read_that_was_not_announced(tmp_path, packed, name, kind):
     """Reading stops at the first feature or wave more than the header announces, also in an archive."""
     lines = written((PLAIN | WORDS | OURS)[name], "json").splitlines(keepends=True)

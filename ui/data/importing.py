@@ -25,7 +25,7 @@ FEATURES_HELP = {
     "Parts: the beginnings of words, digits, capitals and punctuation. Similar wording: which words go together in "
     "these texts.",
     "vectors": "Waves: cosines and sines of combinations of the columns, so that a linear model can separate classes "
-    "that no plane separates.",
+    "that no plane separates. Leaves: ranges of some columns together, as in a decision tree.",
 }
 VECTORS = "Vectors with the texts"
 VECTORS_HELP = (

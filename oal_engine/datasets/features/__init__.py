@@ -10,6 +10,7 @@ TEXT_FEATURES = {
 VECTOR_FEATURES = {
     "plain": "Columns alone",
     "fourier": "Columns and waves",
+    "leaves": "Columns, waves and leaves",
 }
 SCALINGS = {
     "l2": "every row to unit length",

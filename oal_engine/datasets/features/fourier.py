@@ -65,7 +65,7 @@ def _bandwidth(table: np.ndarray, seed: int) -> float:
     distances = np.sqrt(reduce(np.add, (apart * apart).T))
     different = np.sort(distances[distances > 0])
     if not different.size:
-        raise ValueError("fourier features need rows that differ. Got rows that are all the same.")
+        raise ValueError("waves need rows that differ. Got rows that are all the same.")
     return float(different[different.size // 2] / 2)
 
 

@@ -6,34 +6,42 @@ import numpy as np
 
 from ...kernel import rows
 from ...kernel.rows import Matrix, Rows, SparseRows
-from . import SCALINGS, VECTOR_FEATURES, fourier
+from . import SCALINGS, VECTOR_FEATURES, fourier, leaves
 
-Scaling: TypeAlias = dict[str, Any]  # name; mean and deviation of the columns if needed; Fourier parameters
+Scaling: TypeAlias = dict[str, Any]  # name; mean and deviation of the columns, fourier, leaves if needed
 
-USUAL = {"plain": "l2", "fourier": "standardize+l2"}  # {features of vectors: default scaling}
+USUAL = {
+    "plain": "l2",
+    "fourier": "standardize+l2",
+    "leaves": "standardize+l2",
+}  # {features of vectors: default scaling}
 LARGEST, SMALLEST = 1e150, 1e-150  # sizes whose squares neither overflow nor vanish
-FEW_COLUMNS = 256  # Fourier features were tried with up to this number of columns
-MAX_DENSE_BYTES = 2**31  # of a table that is standardized or gets Fourier features
-USUAL_MAX_BYTES = 2**30  # larger tables get Fourier features only on request: an import needs half as much again
+BYTES = {"plain": 0, "fourier": 8 * fourier.WAVES, "leaves": 8 * fourier.WAVES + 12 * leaves.TREES}  # added to a row
+FEW_COLUMNS = 256  # waves and leaves were tried with up to this number of columns
+MAX_DENSE_BYTES = 2**31  # of a table that is standardized or gets waves
+USUAL_MAX_BYTES = 2**30  # larger tables get waves or leaves only on request: an import needs half as much again
 
 
 def usual_features(matrix: Matrix, scale: str | None = None) -> str:
-    """Choose the default features of a table: "fourier" if it is small, has few columns, will be scaled (`scale` is not
-    "none") and holds numbers other than 0 and 1; else "plain"."""
+    """Choose the default features of a table: "plain" if it has many columns, will not be scaled (`scale` is "none") or
+    holds no numbers other than 0 and 1; else the first of "leaves", "fourier" and "plain" for which it is small enough.
+    """
     numbers = matrix.data if rows.is_sparse(matrix) else np.asarray(matrix)
-    fits = matrix.shape[1] <= FEW_COLUMNS and _size(matrix, "fourier") <= USUAL_MAX_BYTES
-    return "fourier" if fits and scale != "none" and not np.isin(numbers, (0, 1)).all() else "plain"
+    if matrix.shape[1] > FEW_COLUMNS or scale == "none" or np.isin(numbers, (0, 1)).all():
+        return "plain"
+    fitting = (each for each in ("leaves", "fourier") if _size(matrix, each) <= USUAL_MAX_BYTES)
+    return next(fitting, "plain")
 
 
 def fit(matrix: Matrix, name: str, features: str = "plain") -> Scaling:
-    """Fit a scaling, and Fourier features if `features` is fourier, to a table. Return the parameters, for JSON."""
+    """Fit a scaling, and the waves and leaves of `features`, to a table. Return the parameters, for JSON."""
     for kind, value, allowed in (("scaling", name, SCALINGS), ("features", features, VECTOR_FEATURES)):
         if value not in allowed:
             raise ValueError(f"{kind} must be one of {', '.join(allowed)}. Got {value}.")
     scaling: Scaling = {"name": name}
-    if name != "none" or features == "fourier":
+    if name != "none" or features != "plain":
         _check_sizes(matrix, name if features == "plain" else features)
-    if name == "standardize+l2" or features == "fourier":
+    if name == "standardize+l2" or features != "plain":
         dense = _dense(matrix, name, features)
         low, constant = (
             dense.min(axis=0),
@@ -47,8 +55,10 @@ def fit(matrix: Matrix, name: str, features: str = "plain") -> Scaling:
                 f"differs by {np.ptp(dense[:, column]):g}: use other units."
             )
         scaling |= {"mean": mean.tolist(), "deviation": deviation.tolist()}
-        if features == "fourier":
+        if features != "plain":
             scaling["fourier"] = fourier.fit(_standardized(scaling, dense))
+        if features == "leaves":
+            scaling["leaves"] = leaves.fit(dense)
     return scaling
 
 
@@ -63,15 +73,23 @@ def _check_sizes(matrix: Matrix, name: str) -> None:
 
 
 def made_rows(scaling: Scaling, matrix: Matrix) -> Rows:
-    """Scale a table into rows, and append Fourier features if the scaling has their parameters."""
+    """Scale a table into rows, and append the leaves and the waves whose parameters the scaling has."""
     from scipy import sparse
 
     if "fourier" not in scaling:
         return rows.as_rows(apply(scaling, matrix))
-    dense = _dense(matrix, scaling["name"], "fourier")
+    dense = _dense(matrix, scaling["name"], "leaves" if "leaves" in scaling else "fourier")
+    columns = np.sqrt(1 - fourier.SHARE) * apply(scaling, dense)
     waves = fourier.waves(scaling["fourier"], _standardized(scaling, dense))
-    columns = sparse.csr_array(np.sqrt(1 - fourier.SHARE) * apply(scaling, dense))
-    return rows.mixed_rows(cast(SparseRows, rows.as_rows(columns)), waves)
+    if "leaves" in scaling:
+        waves *= np.float32(np.sqrt(1 - leaves.SHARE))
+        return rows.mixed_rows(leaves.beside(columns, scaling["leaves"], dense), waves)
+    return rows.mixed_rows(cast(SparseRows, rows.as_rows(sparse.csr_array(columns))), waves)
+
+
+def unnamed(scaling: Scaling) -> int:
+    """Return the number of columns that `made_rows` appends."""
+    return leaves.COLUMNS * ("leaves" in scaling) + 2 * fourier.WAVES * ("fourier" in scaling)
 
 
 def apply(scaling: Scaling, matrix: Matrix) -> Matrix:
@@ -97,9 +115,9 @@ def _standardized(scaling: Scaling, dense: np.ndarray) -> np.ndarray:
 
 
 def _dense(matrix: Matrix, name: str, features: str = "plain") -> np.ndarray:
-    """Return a table as a dense array. Raise ValueError if it would be too large, including its Fourier features."""
+    """Return a table as a dense array. Raise ValueError if it would be too large, including its waves and leaves."""
     size, instead = _size(matrix, features), "l2" if features == "plain" else "plain"
-    if size > MAX_DENSE_BYTES and (features == "fourier" or rows.is_sparse(matrix)):
+    if size > MAX_DENSE_BYTES and (features != "plain" or rows.is_sparse(matrix)):
         items, columns = np.shape(matrix)
         raise ValueError(
             f"{name if features == 'plain' else features} would fill a table of {items:,} x {columns:,} numbers: "
@@ -109,6 +127,6 @@ def _dense(matrix: Matrix, name: str, features: str = "plain") -> np.ndarray:
 
 
 def _size(matrix: Matrix, features: str) -> int:
-    """Compute the size in bytes of a table as a dense array, including Fourier features if `features` is fourier."""
+    """Compute the size in bytes of a table as a dense array, including the waves and leaves of `features`."""
     items, columns = np.shape(matrix)
-    return items * (8 * columns + (8 * fourier.WAVES if features == "fourier" else 0))
+    return items * (8 * columns + BYTES[features])

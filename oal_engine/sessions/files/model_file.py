@@ -4,10 +4,11 @@ The first line (header) says where the model is from and how an item becomes a r
 its name, the numbers that its values are computed with (document frequency, or mean and standard deviation), and its
 weight, or one weight for each class. Some models have extra columns. For similar wording (latent directions), the
 header has their means and weights, and each feature its components in them: little-endian float32 in base64. For
-Fourier features ("waves"), the header has their seed, and the last lines their weights. For dense vectors of the texts,
-the header has the names of their columns, or else the encoder that computes the vectors (for an embedding, also the
-count of each token); the last lines have their means and weights. A file is not trusted: every line is checked, and its
-size is bounded.
+Fourier features ("waves"), the header has their seed, and the last lines their weights. Leaves of random trees come
+with waves: the header has their seed and the numbers at which a tree may cut each column, and the lines before the
+waves have their weights. For dense vectors of the texts, the header has the names of their columns, or else the
+encoder that computes the vectors (of an embedding with the count of each token); the last lines have their means and
+weights. A file is not trusted: every line is checked, and its size is bounded.
 """
 
 import base64
@@ -24,7 +25,7 @@ from typing import IO, Any, cast
 
 import numpy as np
 
-from ...datasets.features import SCALINGS, embeddings, encoders, fourier, latent, vectorizer
+from ...datasets.features import SCALINGS, embeddings, encoders, fourier, latent, leaves, vectorizer
 from ...datasets.reading.archives import open_archive
 from ...datasets.reading.codings import feature_names, is_coding
 from ...datasets.reading.sources import LIMITS, DataError, Limits, Source
@@ -32,7 +33,7 @@ from ...kernel import rows
 from ...output.jsonlines import Check, JsonLinesError, checked, lines, number, or_none, whole, words
 from ...store import Row
 from ...store.fields import MOST_QUESTIONS
-from ..model import BESIDE, FORMAT, LATENT, WAVES, Model, ModelError
+from ..model import BESIDE, FORMAT, LATENT, LEAVES, WAVES, Model, ModelError
 from ..settings import MOST_CLASSES
 
 GZIP, ZIP = b"\x1f\x8b", b"PK\3\4"  # magic numbers: the first bytes of a file
@@ -54,11 +55,13 @@ def write_plain(model: Model, file: IO[bytes] | gzip.GzipFile) -> None:
     columns["weights"] = model.weights.tolist()
     features = (dict(zip(columns, line)) for line in zip(*columns.values()))
     others = model.weights[len(model.names) :].tolist() if "fourier" in model.head else []
-    waves = [{"wave": k, "weights": line} for k, line in enumerate(others, 1)]
+    of_leaves = leaves.COLUMNS if "leaves" in model.head else 0
+    reached = [{"leaf": k, "weights": line} for k, line in enumerate(others[:of_leaves], 1)]
+    waves = [{"wave": k, "weights": line} for k, line in enumerate(others[of_leaves:], 1)]
     means = [] if model.means is None else model.means.tolist()
     others = model.weights[len(model.weights) - len(means) :].tolist()
     vectors = [{"vector": k, "mean": mean, "weights": line} for k, (mean, line) in enumerate(zip(means, others), 1)]
-    for line in (model.head, *features, *waves, *vectors):
+    for line in (model.head, *features, *reached, *waves, *vectors):
         file.write(json.dumps(line, ensure_ascii=False, allow_nan=False).encode() + b"\n")
 
 
@@ -110,6 +113,10 @@ def _is_share(value: Any) -> bool:
     return number(value) and 0 < value < 1
 
 
+def _cuts(value: Any) -> bool:
+    return _numbers(leaves.CUTS)(value) and value == sorted(value)
+
+
 def _class_names(value: Any) -> bool:
     return _list_of(words(500), 2)(value) and len(value) <= MOST_CLASSES and len(set(value)) == len(value)
 
@@ -131,7 +138,7 @@ CALIBRATION = {
 }  # fmt: skip
 SIMILAR: dict[str, Check] = {"similar_means": _means, "similar_weights": _of_type(list)}
 HEAD: dict[str, Check] = {
-    "oal_model": whole(FORMAT, BESIDE),
+    "oal_model": whole(FORMAT, LEAVES),
     **dict.fromkeys(("engine", "session", "dataset", "algorithm", "learner"), words(500)),
     "averaged": _of_type(bool), "multiclass": _of_type(bool), "labels": whole(0), "classes": _class_names,
     "theta": number, "scaling": _one_of(SCALINGS), "documents": or_none(whole(0)), "features": whole(1),
@@ -154,6 +161,7 @@ EMBEDDING: dict[str, Check] = {
     "width": whole(1), "tokenizer": whole(1),
 }  # fmt: skip
 FOURIER: dict[str, Check] = {"seed": whole(0), "bandwidth": _above_zero}
+TREES: dict[str, Check] = {"seed": whole(0), "cuts": _list_of(_cuts)}
 TYPES = {"document_frequency": "q", "similar": "f"}  # of numbers that are not float64
 NUMBERS: dict[str, Check] = {"document_frequency": whole(0), "mean": number, "deviation": _above_zero}
 
@@ -236,14 +244,14 @@ def _model(entries: Iterator[tuple[int, Row]]) -> Model:
         raise JsonLinesError("its features are not those of its table.")
     numbers = {key: features.numbers(key)[:, 0] for key in _numbers_of(head)}
     of_similar = np.array(head.get("similar_weights", []), np.float64).reshape(-1, _weights_each(head))
-    weights = np.vstack(
-        [features.numbers("weights"), of_similar, *([others.numbers("weights")] if others.names else [])]
-    )
+    weights = np.vstack([features.numbers("weights"), of_similar, *(each.numbers("weights") for each in others)])
     projection = None
     if "similar_means" in head:
         directions = [*features.numbers("similar"), head["similar_means"]]
         projection = latent.Projection(rows.read_only(np.array(directions), np.float32))
-    return Model(head, names, numbers, weights, projection, others.numbers("mean")[:, 0] if "beside" in head else None)
+    return Model(
+        head, names, numbers, weights, projection, others[0].numbers("mean")[:, 0] if "beside" in head else None
+    )
 
 
 def _head(head: Row) -> Row:
@@ -251,8 +259,9 @@ def _head(head: Row) -> Row:
     kind = head.get("oal_model")
     head.setdefault("offset", 0.0)  # files of version 0.2.0 have none
     fields = dict(HEAD)
-    if kind in (WAVES, BESIDE):
-        fields["fourier" if kind == WAVES else "beside"] = _of_type(dict)
+    for field, kinds in (("fourier", (WAVES, LEAVES)), ("leaves", (LEAVES,)), ("beside", (BESIDE,))):
+        if kind in kinds:
+            fields[field] = _of_type(dict)
     if kind == LATENT or (kind == BESIDE and "similar_means" in head):
         fields |= SIMILAR
     if "table" in head:
@@ -266,6 +275,7 @@ def _head(head: Row) -> Row:
         (head["calibration"], CALIBRATION, "calibration of a model"),
         (head["vectorizer"], VECTORIZER | (NEW_TERMS if "new" in terms else {}), "vectorizer of a model"),
         (head.get("fourier"), FOURIER, "head of waves"),
+        (head.get("leaves"), TREES, "head of leaves"),
         (head.get("table"), TABLE, "table of a model"),
         (head.get("beside"), beside | ({"share": _is_share} if "share" in vectors else {}), "head of vectors"),
         (encoder or None, ENCODER if "encoder" in encoder else EMBEDDING, "embedding of a model"),
@@ -287,6 +297,7 @@ def _contradicts(head: Row) -> bool:
     return bool(
         text != (head["documents"] is not None)
         or (text and (_is_standardized(head) or "fourier" in head))
+        or ("leaves" in head and len(head["leaves"]["cuts"]) != head["features"])
         or (("similar_means" in head or vectors) and not text)
         or (text and head["vectorizer"].get("new", 0) > head["features"])  # more columns for new terms than features
         or ("tokens" in vectors and vectors["embedding"]["tokens"] != len(vectors["tokens"]))
@@ -318,8 +329,8 @@ class _Lines:
     """The lines of one kind, checked and counted as they are read: of a hostile file, no more is kept than its header
     announces.
 
-    kind: "feature", "wave" or "vector", the field that names a line. count: number of announced lines. fields: checks
-    of the other fields. names: the names so far. columns: {other field: its numbers, one line after another}.
+    kind: "feature", "leaf", "wave" or "vector", the field that names a line. count: number of announced lines. fields:
+    checks of the other fields. names: the names so far. columns: {other field: its numbers, one line after another}.
     """
 
     def __init__(self, kind: str, count: int, fields: dict[str, Check]) -> None:
@@ -355,20 +366,23 @@ class _Lines:
             )
 
 
-def _read_lines(head: Row, entries: Iterator[tuple[int, Row]]) -> tuple[_Lines, _Lines]:
-    """Read the lines after the header: the features, and the lines of Fourier features or of vectors."""
+def _read_lines(head: Row, entries: Iterator[tuple[int, Row]]) -> tuple[_Lines, list[_Lines]]:
+    """Read the lines after the header: the features, and each kind of further lines: leaves, waves or vectors."""
     vectors = head.get("beside", {})
     weights: dict[str, Check] = {"weights": _numbers(_weights_each(head))}
     fields = {key: NUMBERS[key] for key in _numbers_of(head)}
     if "similar_means" in head:
         fields["similar"] = _packed_numbers(len(head["similar_means"]))
     features = _Lines("feature", head["features"], fields | weights)
+    others = []
+    if "leaves" in head:
+        others.append(_Lines("leaf", leaves.COLUMNS, weights))
+    if "fourier" in head:
+        others.append(_Lines("wave", 2 * fourier.WAVES, weights))
     if vectors:
-        others = _Lines("vector", vectors.get("embedding", vectors)["width"], {"mean": number} | weights)
-    else:
-        others = _Lines("wave", 2 * fourier.WAVES if "fourier" in head else 0, weights)
+        others.append(_Lines("vector", vectors.get("embedding", vectors)["width"], {"mean": number} | weights))
     for at, line in entries:
-        (others if others.kind in line else features).add(line, at)
-    features.check_whole()
-    others.check_whole()
+        next((each for each in others if each.kind in line), features).add(line, at)
+    for each in (features, *others):
+        each.check_whole()
     return features, others
