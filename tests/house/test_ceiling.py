@@ -8,11 +8,11 @@ from tests.harness import ROOT
 CEILING = {  # part of the project: its files, and the most lines (of docs: words) that they have together
     "kernel": ("oal_engine/kernel/**/*.py", 5_550),
     "store": ("oal_engine/store/**/*.py", 2_010),
-    "datasets": ("oal_engine/datasets/**/*.py", 10_540),
+    "datasets": ("oal_engine/datasets/**/*.py", 10_560),
     "sessions": ("oal_engine/sessions/**/*.py", 9_310),
     "experiments": ("oal_engine/experiments/**/*.py oal_engine/reproduction/**/*.py", 4_510),
     "output, cli, Python": (
-        "oal_engine/output/**/*.py oal_engine/cli/*.py oal_engine/estimator/*.py oal_engine/*.py", 4_010
+        "oal_engine/output/**/*.py oal_engine/cli/*.py oal_engine/estimator/*.py oal_engine/*.py", 4_020
     ),
     "ui and pages": ("ui/**/*.py pages/*.py app.py home.py", 6_935),
     "scripts and styles": ("ui/**/*.js ui/**/*.css oal_engine/**/*.js oal_engine/**/*.css", 5_200),
@@ -21,7 +21,7 @@ CEILING = {  # part of the project: its files, and the most lines (of docs: word
     "docs, words": ("docs/*.md *.md benchmarks/README.md data/README.md", 38_000),
 }  # fmt: skip
 GENERATED = ("reproduction.md", "reference.md", "CHANGELOG.md")  # by commands, or one line a change
-MOST_MODULES, MOST_LINES = 218, 500  # of the product: modules, and lines of the longest one
+MOST_MODULES, MOST_LINES = 220, 500  # of the product: modules, and lines of the longest one
 
 
 def paths(patterns):
