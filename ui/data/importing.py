@@ -110,13 +110,13 @@ def import_form(store: Store) -> None:
     title = left.text_input("Name of the data set", file[1].split(".")[0], max_chars=120, key="name")
     scalings = {ask.AUTOMATIC: ask.AUTOMATIC} | {name: f"{name}: {words}" for name, words in SCALINGS.items()}
     scale = middle.selectbox("Scaling", scalings, format_func=scalings.__getitem__, key="scale")
-    kinds = TEXT_FEATURES if columns.text else {ask.AUTOMATIC: ""} | VECTOR_FEATURES
+    kinds = TEXT_FEATURES if columns.text else {ask.AUTOMATIC: ask.AUTOMATIC} | VECTOR_FEATURES
     kind = "texts" if columns.text else "vectors"
     features = right.selectbox(
-        "Features", kinds, format_func=lambda key: kinds[key] or key, key=f"features-of-{kind}",
-        help=FEATURES_HELP[kind],
-    )  # fmt: skip
-    scale_and_features = {"scale": scale, "features": features}
+        "Features", kinds, format_func=kinds.__getitem__, key=f"features-of-{kind}", help=FEATURES_HELP[kind]
+    )
+    usual = ask.AUTOMATIC if features == next(iter(kinds)) else features  # whichever suits the texts and their vectors
+    scale_and_features = {"scale": scale, "features": usual}
     more |= {key: None if choice == ask.AUTOMATIC else choice for key, choice in scale_and_features.items()}
     vectors = more.pop("vectors", None)
     request = datasets.ImportRequest(reader, encoding, layout, owner=mail(), **more)
