@@ -72,7 +72,8 @@ def test_a_file_becomes_a_data_set(store, tmp_path):
         store, (path, "x.csv"), "a path", COLUMNS, request, lambda *each: calls.append(each)
     )
     assert ["reading", "vocabulary", "wording"] == list(dict.fromkeys(phase for phase, *_ in calls))
-    import_process.import_file(store, upload(30), "an upload", COLUMNS, ImportRequest(reader="csv"), ignore)
+    words = ImportRequest(reader="csv", features="rich+latent")
+    import_process.import_file(store, upload(30), "an upload", COLUMNS, words, ignore)
     first, second = store.datasets()
     for key in ("items", "positives", "negatives", "source", "columns", "features"):
         assert first[key] == second[key]

@@ -87,6 +87,7 @@ def test_the_wheel_holds_the_app_and_the_engine(wheel):
     for folder, place in folders.items():
         paths = (path for path in (ROOT / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts)
         expected |= {f"{place}/{path.relative_to(ROOT / folder).as_posix()}" for path in paths if path.suffix != ".md"}
+    expected |= {f"oal_studio/docs/{path.name}" for path in (ROOT / "docs").glob("*.md")}  # pages lead to them
     assert expected == {name for name in ZipFile(wheel).namelist() if ".dist-info/" not in name}
 
 
