@@ -146,7 +146,10 @@ HOSTILE = {
     "outside.zip": (lambda: zipped({"../../etc/passwd": b"\0\1\2", "/etc/shadow": b"\0"}), "holds no file"),
     "entities.xlsx": (entities, "EntitiesForbidden"),
     "deep.json": (lambda: b'[{"text": ' + b"[" * 10**6, "its values are nested too deeply"),
-    "cut.csv.gz": (lambda: gzip.compress(b"a b\n" * 99_999)[:-30], "cannot be read"),
+    "cut.csv.gz": (
+        lambda: gzip.compress(b"text\n" + b"".join(b"a %d\n" % k for k in range(99_999)))[:-30],
+        "cannot be read",
+    ),
     "twice.csv.gz.gz": (lambda: gzip.compress(gzip.compress(b"text\n" * 10**6)), "is compressed"),
     "deep.jsonl": (
         lambda: b'{"text": ' + b"[" * 10**6 + b"]" * 10**6 + b"}\n",

@@ -18,7 +18,7 @@ TAGS = ["ask a colleague", f"a {MARKUP[:40]}"]
 def path(tmp_path):
     """The path of a file of texts with further columns."""
     path = tmp_path / "papers.csv"
-    lines = [f'i{k},"Title {k} {MARKUP.replace(chr(34), "")}",text {k % 5} of many,{2000 + k},n{k},https://x.org/{k},'
+    lines = [f'i{k},"Title {k} {MARKUP.replace(chr(34), "")}",text {k} of many that is longer than any title,{2000 + k},n{k},https://x.org/{k},'
              f"{int(k % 4 == 0)}" for k in range(60)]  # fmt: skip
     path.write_text("id,title,text,year,grade,url,label\n" + "\n".join(lines))
     return path
