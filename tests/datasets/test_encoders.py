@@ -210,3 +210,12 @@ def test_texts_in_a_language_that_the_encoder_does_not_know_are_read_by_their_wo
     assert "does not know the language of these texts" in datasets.report(store, dataset, items)
     store.close()
     assert "sentences" == encoders.usual(["مُدَرِّسٌ جَدِيدٌ فِي الْمَدْرَسَةِ"])
+
+
+def test_a_very_large_file_is_encoded_only_if_asked_for(monkeypatch):
+    monkeypatch.setattr("oal_engine.datasets.reading.preview.MOST_ENCODED", 9)
+    assert ("sentences", "rich+latent") == (encoders.usual(TEXTS[:9]), encoders.usual(TEXTS))
+
+
+def test_half_a_character_is_encoded_as_an_unknown_one():
+    assert SENTENCES.vectors(["a \ud83d word"]).any()

@@ -21,7 +21,7 @@ from typing import IO, Any, TypeAlias
 import numpy as np
 
 from ...places import cache_folder
-from ..reading import Columns
+from ..reading import Columns, preview
 from ..reading.sources import DataError, Progress
 from . import embeddings, scripts
 from .sentences import SentenceEncoder
@@ -125,13 +125,16 @@ class Encoder:
 
 
 def _read(text: str) -> str:
-    """Return the part of a text that is encoded, without optional marks: encoders have seen few texts with them."""
-    return scripts.OPTIONAL.sub("", text[:LONGEST])
+    """Return the part of a text that is encoded, without optional marks, as encoders have seen few texts with them, and
+    without halves of characters."""
+    return scripts.OPTIONAL.sub("", text[:LONGEST]).encode(errors="replace").decode()
 
 
 def usual(texts: Sequence[str]) -> str:
     """Return the features with the encoder that texts get by default: `rich+latent`, those without an encoder, if its
-    vocabulary lacks too many of their characters."""
+    vocabulary lacks too many of their characters, or if the texts are too many for the memory of an import."""
+    if len(texts) > preview.MOST_ENCODED:
+        return "rich+latent"
     encoder: Any = _loaded(ENCODERS["sentences"])
     some = [_read(text) for text in texts[:: 1 + len(texts) // LOOKED_AT]]
     return "sentences" if encoder.unknown_share(some) < MOST_UNKNOWN else "rich+latent"

@@ -36,6 +36,7 @@ from .sources import SAMPLE_ROWS, DataError, FileOrPath, NotDecoded, Opening, op
 
 LARGE_COUNT, LINES_PER_MINUTE = 200_000, 1_500_000  # number of lines that takes long to import; speed of an import
 LONG_MINUTES = 2  # of encoding that are said before an import
+MOST_ENCODED = 150_000  # texts of a file that are encoded by default: more could need over 2 GB of memory
 USUAL_CHARACTERS, ENCODED_CHARACTERS = 100, 1_000  # of a text in Parquet, and at most of an encoded text
 LAYOUT = (
     "member", "files", "sheet", "encoding", "delimiter", "decimals", "header", "paragraphs", "ignored"
@@ -245,7 +246,7 @@ def size_sentence(path: FileOrPath, seconds: float = 0.0, **options: Any) -> str
             kind, count, characters = "line", 0, 0
             for block in iter(partial(source.binary.read, 2**20), b""):
                 count, characters = count + block.count(b"\n"), characters + len(block)
-    encoding = min(characters, count * ENCODED_CHARACTERS) / 1000 * seconds / 60
+    encoding = min(characters, count * ENCODED_CHARACTERS) / 1000 * seconds / 60 * (count <= MOST_ENCODED)
     if count < LARGE_COUNT and encoding < LONG_MINUTES:
         return ""
     minutes = encoding + count / LINES_PER_MINUTE
