@@ -20,6 +20,7 @@ HAND_OVER_SECONDS = 0.0005  # switch interval of the interpreter; an answer pass
 YOUNG_OBJECTS = 10_000  # new objects per garbage collection; Python's 700 stop a busy server every 20 s for a full one
 
 EARLY = "scipy.sparse", "scipy.special", "pyarrow.compute", "oal_engine.datasets.features.table", "plotly.graph_objects"
+LATEST_SECONDS = 10  # after which they are imported although nobody opened Home
 home_drawn = threading.Event()
 _compiled: set[tuple[object, ...]] = set()  # kinds of sessions that this server has compiled or found compiled
 _compiling = threading.Lock()  # one child at a time
@@ -42,7 +43,7 @@ async def lifespan(app: App) -> AsyncIterator[None]:
 
 def _import_early() -> None:
     """Import the packages of the first data set and the first session while Home is read, so that no page waits."""
-    home_drawn.wait()
+    home_drawn.wait(LATEST_SECONDS)
     for name in EARLY:
         import_module(name)
     if jit.any_on_disk():

@@ -177,8 +177,9 @@ def report(store: Store, dataset: int, items: reading.Items) -> str:
     stored, count = store.dataset(dataset), store.copies(dataset)
     rich = items.texts is not None and json.loads(stored["vectorizer"])["tokenizer"] == "rich"
     near = duplicates.sentence(count, stored["near_duplicates"]) if count else ""
-    asked = rich and "beside" not in json.loads(stored["scaling"]) and encoders.was_asked()
-    near += " The encoder does not know the language of these texts: they are read by their words." * asked
+    is_encoded = "beside" in json.loads(stored["scaling"])
+    if rich and not is_encoded and encoders.was_asked() and not encoders.knows(items.texts or ()):
+        near += " The encoder does not know the language of these texts: they are read by their words."
     return " ".join(filter(None, (items.report(), near.strip(), scripts.sentence(items.texts or ()) if rich else "")))
 
 

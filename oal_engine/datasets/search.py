@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from contextlib import suppress
 from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -53,7 +54,10 @@ class Search:
         with self._lock:
             self._take_new_items()
             matches = self._matches(" ".join(phrases))
-        nearest = [] if '"' in wanted else self.dataset.nearest(wanted, MOST_NEAREST)
+        nearest: list[int] = []
+        if '"' not in wanted:
+            with suppress(DataError):  # without the package of its encoder, a data set is searched by words
+                nearest = self.dataset.nearest(wanted, MOST_NEAREST)
         return [*dict.fromkeys([*matches, *nearest])]
 
     def _matches(self, phrases: str) -> list[int]:

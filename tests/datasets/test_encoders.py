@@ -179,6 +179,10 @@ def test_search_finds_texts_of_the_same_meaning(data):
     assert {"I repaired my car today", "Das Auto springt nicht an"} & {text.rsplit(" ", 1)[0] for text in found[:4]}
     assert "soup" in data.item(search.find("soup")[0])["text"]
     assert [] == search.find('"vehicle"')
+    data.encoder = replace(SENTENCES, module="nobody")
+    words = search.find("soup")
+    assert words
+    assert all("soup" in data.item(item)["text"] for item in words)
 
 
 def test_example_texts_need_no_word_of_the_data(data):

@@ -8,7 +8,7 @@ from tests.harness import ROOT
 CEILING = {  # part of the project: its files, and the most lines (of docs: words) that they have together
     "kernel": ("oal_engine/kernel/**/*.py", 5_550),
     "store": ("oal_engine/store/**/*.py", 2_010),
-    "datasets": ("oal_engine/datasets/**/*.py", 10_560),
+    "datasets": ("oal_engine/datasets/**/*.py", 10_570),
     "sessions": ("oal_engine/sessions/**/*.py", 9_310),
     "experiments": ("oal_engine/experiments/**/*.py oal_engine/reproduction/**/*.py", 4_510),
     "output, cli, Python": (

@@ -133,15 +133,18 @@ def _read(text: str) -> str:
 def usual(texts: Sequence[str]) -> str:
     """Return the features with the encoder that texts get by default: `rich+latent`, those without an encoder, if its
     vocabulary lacks too many of their characters, or if the texts are too many for the memory of an import."""
-    if len(texts) > preview.MOST_ENCODED:
-        return "rich+latent"
+    return "sentences" if len(texts) <= preview.MOST_ENCODED and knows(texts) else "rich+latent"
+
+
+def knows(texts: Sequence[str]) -> bool:
+    """Return whether the usual encoder knows the language of texts, by the share of unknown tokens in some of them."""
     encoder: Any = _loaded(ENCODERS["sentences"])
     some = [_read(text) for text in texts[:: 1 + len(texts) // LOOKED_AT]]
-    return "sentences" if encoder.unknown_share(some) < MOST_UNKNOWN else "rich+latent"
+    return bool(encoder.unknown_share(some) < MOST_UNKNOWN)
 
 
 def was_asked() -> bool:
-    """Return whether this process has loaded an encoder, if only to learn that it does not know the texts."""
+    """Return whether this process has loaded an encoder."""
     return _loaded.cache_info().currsize > 0
 
 
