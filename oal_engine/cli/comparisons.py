@@ -23,6 +23,7 @@ from ..store import Store
 from .terminal import (
     PAGE,
     Db,
+    Goal,
     Json,
     Knowing,
     Learning,
@@ -118,6 +119,7 @@ def compare(
     learning: Learning,
     held_out: Annotated[bool | None, Option("--held-out", help="Measure the final model on an unseen fold.")] = None,
     floor: Annotated[float | None, Option(help="Share of each budget for floors under recall and F1.")] = None,
+    goal: Goal = None,
     questions: Questions = None,
     spec: Annotated[Path | None, Option(help="A specification in TOML or JSON; other options override it.")] = None,
     workers: Workers,
@@ -126,7 +128,7 @@ def compare(
 ) -> None:
     """Compare algorithms over the same streams, tuned the same way. Repeat the command to resume an interrupted run."""
     values = specifications.contents(spec) if spec else {}
-    values |= set_options(data=sources, budgets=budget, tune=tune, held_out=held_out, floor=floor)
+    values |= set_options(data=sources, budgets=budget, tune=tune, held_out=held_out, floor=floor, goal=goal)
     values |= measuring.values() | learning.values()
     values |= {"questions": names} if (names := question_names(questions)) else {}
     values |= {f"seed_{name}": texts for name, texts in knowing.lists.items() if texts}

@@ -18,9 +18,10 @@ from ..kernel.algorithms import ALGORITHMS, Strategy, alias_of, declared, strate
 from ..kernel.learners import LEARNERS, is_multiclass
 from ..kernel.parameters import Parameter, parameters
 from ..kernel.query_rules import QUERY_RULES, partners
+from ..kernel.spending import STREAM
 from ..store import Store
 from .files import Importing, Reading
-from .terminal import Db, Json, Knowing, Learning, Questions, draw, n_runs, number, pairs, question_names, show
+from .terminal import Db, Goal, Json, Knowing, Learning, Questions, draw, n_runs, number, pairs, question_names, show
 
 if TYPE_CHECKING:
     from ..datasets import prior as priors
@@ -45,6 +46,7 @@ class Running:
             "(default: 0, and 0.5 with --column)."
         ),
     ] = None
+    goal: Goal = None
     known_share: Annotated[
         float,
         Option("--known", help="Share of the items whose labels are learned before the stream, which the others are."),
@@ -55,7 +57,7 @@ class Running:
 
         is_audit: whether a column is audited, which by default has a floor and a pace.
         """
-        values = asdict(self) | {"floor": self.floor or 0.0}
+        values = asdict(self) | {"floor": self.floor or 0.0, "goal": self.goal or STREAM}
         if is_audit:
             values |= {"floor": 0.5 if self.floor is None else self.floor, "pace": self.pace or 1.0}
         streamed = items - round(self.known_share * items)

@@ -33,6 +33,12 @@ Questions = Annotated[
         "1 and 0 that are kept with the items. The budget counts readings.",
     ),
 ]
+Goal = Annotated[
+    str | None,
+    Option(
+        help="stream: labels are asked along it (default); find: after the beginning, where they help most in the file."
+    ),
+]
 Formats = Mapping[str, Iterable[str]]  # the suffixes of each format
 PAGE: Formats = {"html": (".html", ".htm")}  # the suffixes of a file that holds a page
 WIDEST = 10_000  # width in characters if the output is not a terminal

@@ -169,6 +169,7 @@ class OnlineActiveClassifier(FittedClassifier):
         budget: int | None = None,
         classes: ArrayLike | None = None,
         rounds: int | None = None,
+        goal: str = spending.STREAM,
     ) -> Self:
         """Fit to the rows as a stream, once in their order. Call `oracle` with the number of each row whose label is
         asked.
@@ -176,18 +177,24 @@ class OnlineActiveClassifier(FittedClassifier):
         X: a table, or an iterator over rows or tables, which are then streamed one row at a time. budget: most labels
         that may be asked (None: `budget` of the estimator). classes: all labels that the oracle may give (None: the
         classes of the last fit). rounds: number of rows of an iterator, over which `auto` spreads its budget (None:
-        unknown, and perhaps endless; it asks about one row in 40).
+        unknown, and perhaps endless; it asks about one row in 40). goal: "stream", or "find" to choose the rows to ask
+        about from the whole table.
         """
         if isinstance(X, Iterator):
+            if goal != spending.STREAM:
+                raise ValueError(f"the goal of an iterator must be stream: its rows are not all there. Got {goal}.")
             return self._fit_iterator(X, oracle, budget, classes, rounds)
         X = validate_data(self, X, **INPUT)
         self._start(self._classes(classes))
         table = rows.as_rows(X)
         n = rows.length(table)
-        run, self._stream = self._begin(budget, n), None
+        run, self._stream = self._begin(budget, n, goal), None
         run.order, run.labels = stream.checked_order(np.arange(n), table), rows.read_only(np.zeros(n), np.int8)
+        if run.plan and goal == spending.FIND:
+            run.plan = spending.joined(run.plan, run.order)
+            run.order = run.plan.queue
         while asked := self._query(run, table, n):
-            self._learn(run, asked, table, run.order, oracle(asked.t))
+            self._learn(run, asked, table, run.order, oracle(int(run.order[asked.t])))
         self._keep(table)
         return self
 
@@ -254,8 +261,8 @@ class OnlineActiveClassifier(FittedClassifier):
         self._check_classes(all_classes)
         return rows.as_rows(x)
 
-    def _begin(self, budget: int | None, rounds: int | None) -> _Stream:
-        """Begin a stream. rounds: number of rows (None: unknown)."""
+    def _begin(self, budget: int | None, rounds: int | None, goal: str = spending.STREAM) -> _Stream:
+        """Begin a stream. rounds: number of rows (None: unknown). goal: as in `spending.plan`."""
         chosen, owner = self._strategy(), type(self).__name__
         limit = self.budget if budget is None else budget
         pace = getattr(QUERY_RULES[chosen.rule], "pace", None)
@@ -265,7 +272,8 @@ class OnlineActiveClassifier(FittedClassifier):
             rounds = round(int(WHOLE.check(limit, "budget", owner)) * pace.rounds_per_label / pace.share)
         unlimited = limit is None and rounds is None
         most = (rounds or 0) if limit is None else int(WHOLE.check(limit, "budget", owner))
-        plan = None if unlimited else spending.plan(chosen.rule, most, rounds or 0, values=chosen.rule_parameters)
+        values = chosen.rule_parameters
+        plan = None if unlimited else spending.plan(chosen.rule, most, rounds or 0, values=values, goal=goal)
         mean = stream.average(self.learner_, self.averaged)
         self._stream = _Stream(inf if unlimited else most, _seed(self.random_state), plan, mean)
         self._log, self.counts_, self.rounds_ = [], metrics.empty(learners.classes(self.learner_)), 0
@@ -275,9 +283,11 @@ class OnlineActiveClassifier(FittedClassifier):
         """Run rounds of a stream up to round `stop`. Return the first question, or None if no label is asked."""
         if run.plan:
             run.plan.spent[0] = len(self._log)
+        moves = run.plan is not None and run.order is run.plan.queue  # then questions change the order
         asked = stream.until_query(
-            table, rows.read_only(run.labels, np.int8), rows.read_only(run.order, np.int64), self.learner_, self.rule_,
-            self.objective_, run.seed, run.t, stop, run.plan or len(self._log) < run.budget, self.counts_,
+            table, rows.read_only(run.labels, np.int8), run.order if moves else rows.read_only(run.order, np.int64),
+            self.learner_, self.rule_, self.objective_, run.seed, run.t, stop,
+            run.plan or len(self._log) < run.budget, self.counts_,
         )  # fmt: skip
         self.rounds_ += min(asked.t + 1, stop) - run.t
         run.t = asked.t

@@ -10,7 +10,7 @@ import numpy as np
 from ..datasets import Dataset, FeatureTable, relabelled
 from ..datasets.given import BOTH, COLUMN, SCALE, TRUST, Column
 from ..datasets.prior import Prior
-from ..kernel import certainty, metrics, questions, stream
+from ..kernel import certainty, metrics, questions, spending, stream
 from ..kernel.algorithms import Strategy
 from ..kernel.estimates import positives, windows
 from ..kernel.rows import Rows, with_column
@@ -25,8 +25,8 @@ class ReplayOptions:
     """How a strategy is replayed.
 
     permutations: number of random item orders (None: one run in the stored order). positive: for multi-class data and a
-    two-class strategy, a list with the one positive class; all others are negative. audit, audit_trains, pace, floor:
-    as in `spending.plan`. If `floor` > 0, each run reports guaranteed minimums of its metrics, both as they are and if
+    two-class strategy, a list with the one positive class; all others are negative. audit, audit_trains, pace, floor,
+    goal: as in `spending.plan`. If `floor` > 0, each run reports guaranteed minimums of its metrics, both as they are and if
     a person reads all pushed items. prior: weights that the learner begins with. known_share: share of the items whose
     labels are learned before the first round, drawn with the seed of each run; the other items are the stream. All
     other options are as in `Specification`.
@@ -46,6 +46,7 @@ class ReplayOptions:
     audit_trains: bool = True
     pace: float | None = None
     floor: float = 0.0
+    goal: str = spending.STREAM
     prior: Prior | None = None
     known_share: float = 0.0
 
@@ -188,7 +189,7 @@ def _together(
 
 def _positives(run: Run, done: stream.Replay, *ignored: Any) -> dict[str, Any]:
     """Return the number of positive answers."""
-    return {"positives": int((run.y[run.order[done.log[:, 0].astype(np.int64)]] > 0).sum())}
+    return {"positives": int((run.y[done.asked] > 0).sum())}
 
 
 def _estimated(run: Run, done: stream.Replay, at_last: np.ndarray, options: ReplayOptions) -> dict[str, Any]:
@@ -198,7 +199,7 @@ def _estimated(run: Run, done: stream.Replay, at_last: np.ndarray, options: Repl
     asked, spent = done.log[:, 0].astype(np.int64), done.queried == run.budget
     rounds, counts = (int(asked[-1]) + 1, at_last) if spent and asked.size else (run.order.size, done.counts)
     size, passed, pushes = (np.array([n]) for n in (asked.size, rounds, counts[1].sum()))
-    pushed, label = done.decided[:, 1] > 0, run.y[run.order[asked]]
+    pushed, label = done.decided[:, 1] > 0, run.y[done.asked]
     values, enough, sides = windows(pushed, label, done.log[:, 2], size, passed, pushes, options.weights)
     estimates: dict[str, Any] = {
         name: {metric: ends[:, 0].tolist() if enough[metric][0] else None for metric, ends in each.items()}
@@ -223,7 +224,7 @@ def _planned(
         rho=strategy.known_rho(options.rho, options.weights, options.metric, y), ratio=options.weights.ratio("sum"),
         theta=options.theta, budget=options.budget, seed=options.seed, average=options.average,
         horizon=y.size - n_known, audit=options.audit, audit_trains=options.audit_trains, pace=options.pace,
-        floor=options.floor, prior=options.prior.weights if options.prior else {},
+        floor=options.floor, goal=options.goal, prior=options.prior.weights if options.prior else {},
     )  # fmt: skip
     return orders, first, n_known
 

@@ -16,6 +16,7 @@ from ..kernel import metrics
 from ..kernel.algorithms import Strategy, declared, strategy
 from ..kernel.parameters import TENS, Parameter, Values
 from ..kernel.query_rules import QUERY_RULES
+from ..kernel.spending import FIND, GOALS, STREAM
 
 Setting: TypeAlias = dict[str, float | str]  # values by key: parameters, or rho, alpha_p, c_p and theta
 Grid: TypeAlias = dict[str, list[float | str]]  # the values to try for each key
@@ -72,7 +73,7 @@ class Specification:
     streams over four of five folds and is measured by its predictions for the fifth. Five runs from a seed divisible by
     5 test each fold once; the next five use new folds. seed_words, seed_items, seed_texts: words that point to
     positives, ids of known positives, and positive example texts. floor: share of each budget that gives every item a
-    minimum probability of being asked about. times: whether to also measure the processor time up to marks
+    minimum probability of being asked about. goal: "stream", or "find" for the items of a file. times: whether to also measure the processor time up to marks
     (checkpoints) along the stream. questions: several questions about each item, named after label words or after
     columns of 1 and 0. An item that is asked about gets the answers to all questions and costs one label; a metric is
     the mean over the questions.
@@ -100,6 +101,7 @@ class Specification:
     seed_items: tuple[str, ...] = ()
     seed_texts: tuple[str, ...] = ()
     floor: float = 0.0
+    goal: str = STREAM
     times: bool = False
     questions: tuple[str, ...] = ()
 
@@ -112,6 +114,8 @@ class Specification:
             raise ExperimentError("held_out of a comparison needs tune none, cv or hindsight. Got 2:1.")
         if self.floor:
             self._check_floor()
+        if self.goal == FIND and (None in self.budgets or self.floor or self.average):
+            raise ExperimentError("the goal find needs budgets, and no floor and no averaged weights.")
         self._check_hits()
         if self.questions:
             self._check_questions()
@@ -123,10 +127,10 @@ class Specification:
 
     @property
     def values(self) -> dict[str, Any]:
-        """The specification as JSON. Seeds, questions, floor and times are omitted if they are not set, because early
-        versions do not know them."""
-        later = ("floor", "times")
-        return {key: value for key, value in asdict(self).items() if value != () and (key not in later or value)}
+        """The specification as JSON. Seeds, questions, floor, goal and times are omitted if they are not set, because
+        early versions do not know them."""
+        later = {"floor": 0.0, "goal": STREAM, "times": False}
+        return {key: value for key, value in asdict(self).items() if value != () and later.get(key) != value}
 
     @cached_property
     def grids(self) -> dict[str, Grid]:
@@ -192,6 +196,7 @@ class Specification:
             ("average", (True, False)),
             ("held_out", (True, False)),
             ("times", (True, False)),
+            ("goal", GOALS),
         ):
             if getattr(self, name) not in allowed:
                 words = ", ".join(map(str, allowed))

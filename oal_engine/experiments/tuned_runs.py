@@ -26,6 +26,7 @@ from ..kernel.parameters import Parameter, combinations
 from ..kernel.query_rules import spreads
 from ..kernel.rows import Rows, read_only
 from ..kernel.runs import Parts, Run, class_ratio, tuning_and_test_items
+from ..kernel.spending import STREAM
 from .specifications import (
     ESTIMATES,
     FOLDS,
@@ -82,7 +83,7 @@ class Job(NamedTuple):
     counts are predictions for the fold left out. points: n > 1 gives a curve at n marks (checkpoints) along the labels,
     then at n marks along the stream. 1 gives the counts at the end. 0 gives the worst counts that fit the answers
     (needs `floor`). -n gives no counts, but the nanoseconds of processor time up to each of n marks along the stream.
-    floor: share of the budget for a minimum probability of being asked about. with_list: whether to append the counts
+    floor: share of the budget for a minimum probability of being asked about. goal: as in `spending.plan`. with_list: whether to append the counts
     of the final list (see `Run.listed`). If the source has questions, counts have an axis of questions before each
     table, and rho may differ by question.
     """
@@ -100,6 +101,7 @@ class Job(NamedTuple):
     points: int
     floor: float = 0.0
     with_list: bool = False
+    goal: str = STREAM
 
     @property
     def stream(self) -> "Job":
@@ -182,7 +184,8 @@ def _runs(source: RowSource, job: Job) -> list[Run]:
     return [
         Run(
             strategy, open_rows(source)[0], y, order(y.size, job.part), len(source.distinct_classes), float(rho),
-            job.ratio, job.theta, job.budget, job.part[1], job.average, floor=job.floor, prior=dict(source.prior),
+            job.ratio, job.theta, job.budget, job.part[1], job.average, floor=job.floor, goal=job.goal,
+            prior=dict(source.prior),
         )
         for y, rho in zip(truths, np.broadcast_to(job.rho, len(truths)))
     ]  # fmt: skip
@@ -362,7 +365,7 @@ class TunedRun:
     def shares_passes(self) -> bool:
         """Whether the settings to try can share a pass over the rows."""
         strategy = chosen(self.algorithm)
-        alone = not self.spec.floor and not self.spec.questions
+        alone = not self.spec.floor and not self.spec.questions and self.spec.goal == STREAM
         tries = self.spec.tune != "none" and alone and not spreads(strategy.rule)
         return tries and stacks.share_a_pass(LEARNERS[strategy.learner], open_rows(self.source)[0])
 
@@ -377,7 +380,7 @@ class TunedRun:
         return Job(
             strategy.learner, strategy.rule, strategy.learner_parameters, strategy.rule_parameters,
             rho, weights.ratio("sum"), free["theta"], self.budget if budget else None, spec.average, part, points,
-            spec.floor if budget else 0.0,
+            spec.floor if budget else 0.0, goal=spec.goal if budget else STREAM,
         )  # fmt: skip
 
     def _rho(self, rho: float | str, weights: metrics.Weights, part: Part) -> float | tuple[float, ...]:
@@ -476,6 +479,8 @@ def job_key(source: RowSource, job: Job) -> str:
     """Return the key of a replay: a hash of rows, labels, job and engine version."""
     prior: list[Any] = [source.prior] if source.prior else []
     prior += [(name, hashlib.sha256(answers).hexdigest()) for name, answers in source.questions]
-    parts = job if job.with_list else job[:-1] if job.floor else job[:-2]  # so that other jobs keep their earlier keys
+    *values, floor, with_list, goal = job  # jobs that need none of these keep their earlier keys
+    kept = 3 if goal != STREAM else 2 if with_list else 1 if floor else 0
+    parts = [*values, *(floor, with_list, goal)[:kept]]
     key = json.dumps([source.fingerprint, source.positive, *prior, *parts, __version__], sort_keys=True)
     return hashlib.sha256(key.encode()).hexdigest()[:32]

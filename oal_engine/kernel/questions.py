@@ -20,6 +20,9 @@ measurements.
 A question may be asked in some rounds only. In the other rounds its label is KNOWN_LABEL: it does not affect the
 probability of a reading, and its prediction is not counted.
 
+In a file that is all there (`spending`), a question that has a positive answer is drawn before each reading after the
+beginning, and chooses the item by its own margins.
+
 Given the past, the probability of a reading depends on the item alone. The estimates and guaranteed minima of each
 question are therefore as valid as in a session of one question; they use this probability and the question's own
 predictions.
@@ -40,11 +43,30 @@ from .learners import ROUND_SECONDS, classes, plain_seconds
 from .metrics import empty
 from .rows import Rows, read_only
 from .runs import Parts, Run
-from .spending import RECENT_ROUNDS, SURE, Plan, chances, factor_of, is_open, new_rate, rule_labels, spend, teaches
+from .spending import (
+    CANDIDATES,
+    KNOWN_LABEL,
+    RECENT_ROUNDS,
+    SURE,
+    Plan,
+    by_file,
+    chances,
+    factor_of,
+    from_whole,
+    is_open,
+    joined,
+    move,
+    new_rate,
+    next_for_rule,
+    rule_labels,
+    spend,
+    teaches,
+)
 
 BLOCK = 64  # most rounds whose margins are computed ahead; a reading makes the rest of a block worthless
 LEAST_WEIGHT = 0.2  # smallest w_k: with a smaller one, a question with many positives would hardly be asked
 SMALLEST_MEAN = 1e-6  # smallest mean of a question's own probability
+CHOSEN = 0x165667B1  # xor-ed with the seed: independent draws of the question that chooses an item
 CLOSED = -1  # stored instead of the number of positives when a question is no longer asked
 
 
@@ -158,7 +180,7 @@ def until_reading(y, order, seed, t, asking, rule, inspected, counts):
         i = order[t + j]
         check, chance, asks, pushes, u = 0.0, 0.0, 0, 0, draw(seed, t + j)
         for k in range(many):
-            if y[k, i] != stream.KNOWN_LABEL:
+            if y[k, i] != KNOWN_LABEL:
                 asks, pushes = asks + 1, pushes + (inspected[k, j, 3] > 0)
         if asks == 0:
             continue
@@ -167,7 +189,7 @@ def until_reading(y, order, seed, t, asking, rule, inspected, counts):
             check, chance = chances(asking, t + j, pi, int(pushes == asks) - int(pushes == 0))
         for k in range(many):
             inspected[k, j, 1] = chance
-            if y[k, i] != stream.KNOWN_LABEL:
+            if y[k, i] != KNOWN_LABEL:
                 counts[k, int(inspected[k, j, 3] > 0), y[k, i] + 1, int(u < chance)] += 1
         if u < chance:
             return t + j, chance, u, int(u < check)
@@ -195,6 +217,8 @@ def next_reading(
     y, counts: as in `stream.until_query`, with a first axis for the questions. asking: a plan, or whether items are
     read at all. The result does not depend on where blocks of rounds begin: after a reading a new block is computed.
     """
+    if isinstance(asking, Plan) and by_file(asking) and is_open(asking):
+        return _reading_of_file(rows, y, order, parts, seed, t, stop, asking, rule, counts)
     size = BLOCK // 8
     while t < stop:
         size = min(2 * size, BLOCK) if is_open(asking) else stop - t
@@ -205,6 +229,42 @@ def next_reading(
             return Reading(end, probability, u, audit, margins, predicted)
         t = end
     return Reading(stop, 0.0, 0.0, 0, np.zeros(len(parts)), np.zeros(len(parts), np.int8))
+
+
+@entrance(lambda rows, y, free, learner, *_: plain_seconds(rows, learner, min(CANDIDATES, free.size)))
+def _from_whole(rows, y, free, learner, theta, seed, t, plan, has_positive):
+    return from_whole(plan, rows, y, free, learner, theta, seed, t, has_positive)
+
+
+def _reading_of_file(
+    rows: Rows, y: np.ndarray, order: np.ndarray, parts: Sequence[Parts], seed: int, t: int, stop: int, plan: Plan,
+    rule: Rare | bool, counts: np.ndarray,
+) -> Reading:  # fmt: skip
+    """Choose an item of a file, and read it in round t."""
+    place, chance, u, audit = -1, 0.0, 0.0, 0
+    while place < 0 and (first := next_for_rule(plan, t)) >= 0:
+        block = np.zeros((len(parts), min(BLOCK // 8, plan.paced - first, order.size - first), 4))
+        ignored = np.array([empty()] * len(parts))
+        end, chance, u, _ = inspect_readings(rows, y, order, parts, seed, first, plan, rule, ignored, block)
+        is_read = end < first + block.shape[1]
+        place, plan.seen[0] = (end if is_read else -1), end + is_read
+    if place < 0:
+        left = y[:, order[t:]] != KNOWN_LABEL
+        able = [k for k, (_, _, goal) in enumerate(parts) if goal.seen[1] and left[k].any()]
+        k = able[int(draw(seed ^ CHOSEN, t) * len(able))] if able else 0
+        place, chance, u, audit = _from_whole(
+            rows, y[k], y.max(axis=0), parts[k][0], parts[k][2].theta, seed, t, plan, bool(able)
+        )
+    if place < 0:
+        return Reading(stop, 0.0, 0.0, 0, np.zeros(len(parts)), np.zeros(len(parts), np.int8))
+    move(plan, place, t)
+    now = np.zeros((len(parts), 1, 4))
+    for truth, part, own in zip(y, parts, now):
+        stream.inspect_rounds(rows, truth, order, *part, seed, t, True, empty(), own)
+    margins, predicted, labels = now[:, 0, 0], now[:, 0, 3].astype(np.int8), y[:, order[t]]
+    asked = np.flatnonzero(predicted)
+    counts[asked, (predicted[asked] > 0).astype(int), labels[asked] + 1, 1] += 1
+    return Reading(t, chance, u, audit, margins, predicted)
 
 
 def replay(
@@ -224,6 +284,9 @@ def replay(
     order = stream.checked_order(first.order, first.rows)
     y = read_only([run.y for run in runs], np.int8)
     plan, budget = first.plan(), order.size if first.budget is None else first.budget
+    if plan and by_file(plan):
+        plan = joined(plan, order)
+        order = plan.queue
     means = [stream.average(part[0], run.average) for run, part in zip(runs, parts)]
     rule, counts, curve, t = shared(len(runs), plan, rare), np.array([empty()] * len(runs)), [], 0
     readings: list[Reading] = []
@@ -253,7 +316,7 @@ def replay(
             np.array([each[k] for each in curve]), len(readings),
             np.array([(now.t, now.margins[k], now.probability) for now in readings]).reshape(-1, 3),
             np.array([(now.audit, now.predicted[k]) for now in readings], np.int8).reshape(-1, 2),
-            part[0], perf_counter() - start,
+            part[0], perf_counter() - start, order,
         )
         for k, part in enumerate(parts)
     ]  # fmt: skip

@@ -23,8 +23,8 @@ class Run:
     0 for two classes. rho: weight of positives, or 0 to estimate it from the labels asked for. ratio: alpha_p /
     alpha_n, by which the estimate of rho is multiplied. theta: smallest margin that predicts positive. budget: most
     labels that may be asked for (None: no limit). average: once the budget is spent, predict with averaged weights.
-    horizon: rounds that the budget is planned for (None: the length of the order). audit, audit_trains, pace, floor: as
-    in `spending.plan`. prior: initial weights by column. known_items: row numbers, none of them in `order`, whose
+    horizon: rounds that the budget is planned for (None: the length of the order). audit, audit_trains, pace,
+    floor, goal: as in `spending.plan`. prior: initial weights by column. known_items: row numbers, none of them in `order`, whose
     labels are learned before round 0.
     """
 
@@ -44,6 +44,7 @@ class Run:
     audit_trains: bool = True
     pace: float | None = None
     floor: float = 0.0
+    goal: str = spending.STREAM
     prior: Mapping[int, float] = field(default_factory=dict)
     known_items: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
 
@@ -67,7 +68,7 @@ class Run:
         horizon = self.order.size if self.horizon is None else self.horizon
         return spending.plan(
             self.strategy.rule, self.budget, horizon, self.audit, self.audit_trains, self.pace,
-            self.strategy.rule_parameters, self.floor,
+            self.strategy.rule_parameters, self.floor, self.goal,
         )  # fmt: skip
 
     def replay(self, marks: ArrayLike | None = None, log: bool = False, parts: Parts | None = None) -> stream.Replay:
@@ -87,8 +88,7 @@ class Run:
     def listed(self, done: stream.Replay, parts: Parts) -> np.ndarray:
         """Return the counts of the final list: the predictions of the final model for all items. An item whose label
         was asked for or known counts as asked. done: a complete replay, with its log. parts: the state that it left."""
-        asked = self.order[done.log[:, 0].astype(np.int64)]
-        answered = self.predict(np.append(self.known_items, asked), parts)
+        answered = self.predict(np.append(self.known_items, done.asked), parts)
         everything = self.predict(np.append(self.known_items, self.order), parts)
         return everything - answered + answered[..., ::-1]
 

@@ -1,20 +1,30 @@
 """How a budget is spent along a stream: one share goes to random checks (audits), one share gives every item a minimum
 probability of being asked about (the floor option), and the rest is spent at an even pace.
 
+In a file that is all there, the first labels are spent like this along its first quarter. Each later question is about
+the item nearest to the decision threshold, of all items that were not asked yet or of many drawn from them. Its item
+moves forward to its round, so that the asked items are the first of the order, and no item passes before the end.
+
 Runs without a plan do not depend on this module: the kernel takes a plan in place of the boolean `asking`, and is
 compiled separately for it.
 """
 
-from math import sqrt
+from math import inf, sqrt
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .draws import draw
 from .jit import inlined, method, plain_form_of
-from .parameters import Values, checked
-from .query_rules import QUERY_RULES, paceable
+from .learners import predict, variance
+from .parameters import Values, checked, named
+from .query_rules import QUERY_RULES, Pace, needs_variance, paceable, probability
+from .rows import Row
 from .vectors import in_order
+
+STREAM, FIND = GOALS = "stream", "find"  # a session is for a model of a stream, or for the items of a file
+KNOWN_LABEL = -128  # replaces the label of an item that is already known: nothing is asked about it
 
 RECENT_ROUNDS = 256  # latest rounds whose probabilities set the pace
 ROUNDS_PER_SETTING = 64  # between two settings of the pace; within the first and last 64 rounds it is set every round
@@ -25,6 +35,13 @@ HALVINGS = 32  # steps of a bisection
 PUSHED = 3.0  # smallest probability of a pushed item, as a multiple of the floor, while labels for these items last
 PUSHES = 0.1  # share of the rounds in which an item is pushed, as planned for these labels
 SPARE_DEVIATIONS = 2.0  # labels kept back for the floor, in standard deviations of the number that it will ask
+BEGINNING = 60, 0.2  # labels that are spent along the beginning of a file: at least; as a share of the budget
+CANDIDATES = 4000  # most items of a file that are compared before a question
+PREFERRED = 2.0  # distance beyond the threshold that counts like 1 below it: positives are worth more than negatives
+CHECKS = 0.1  # share of the later questions about a file that are random checks, unless another share is wished
+DRAWS = 64  # most draws of a random item, if the labels of some are known
+FIND_PACE = Pace(share=0.25, rounds_per_label=40, first=10)  # of the first labels, for rules without a pace
+CHECKED, PLACE, CANDIDATE = 0x3C6EF372, 0x51ED270B, 0x27D4EB2F  # xor-ed with the seed: independent draws
 
 
 class Plan(NamedTuple):
@@ -38,6 +55,10 @@ class Plan(NamedTuple):
     is raised or lowered. trains: whether the learner learns from the answers to audits. spent: number of labels spent,
     and number of audits among them. recent: the rule's probabilities (square roots if `squared`) in the last rounds.
     force: the factor by which the odds are multiplied, and the rate for which it was found.
+
+    For a file, the `reserve` is not spent along its beginning. checks: share of these labels that go to random
+    checks. queue: the order of the items; a question moves its item forward to its round. seen: number of items, from
+    the first on, that the rule has decided about. For a stream, both are empty.
     """
 
     budget: int
@@ -53,6 +74,9 @@ class Plan(NamedTuple):
     spent: np.ndarray
     recent: np.ndarray
     force: np.ndarray
+    checks: float
+    queue: np.ndarray
+    seen: np.ndarray
 
     def is_open(self):
         return self.spent[0] < self.budget
@@ -80,11 +104,110 @@ class Plan(NamedTuple):
         self.spent[0] += 1
         self.spent[1] += audit
 
+    def by_file(self):
+        return self.seen.size > 0
+
+    def choose(self, rows, y, learner, rule, rho, theta, seed, t, has_positive):
+        audit = 0
+        place, chance, u = _by_rule(self, rows, y, learner, rule, rho, theta, seed, t)
+        if place < 0:
+            place, chance, u, audit = from_whole(self, rows, y, y, learner, theta, seed, t, has_positive)
+        if place >= 0:
+            move(self, place, t)
+        return chance, u, audit
+
 
 is_open = method("is_open", default=lambda self: self)
 chances = method("chances", default=lambda self, t, pi, predicted: (0.0, pi))  # of an audit; of asking at all
 teaches = method("teaches", default=lambda self, audit: True)
 spend = method("spend", default=lambda self, audit: None)
+by_file = method("by_file", default=lambda self: False)
+# Moves the item to ask about to round t of the queue. Returns its chance (0: no item is left), the draw, and whether it
+# is a random check. has_positive: whether an answer was positive, without which all are random.
+choose = method("choose", default=lambda self, rows, y, learner, rule, rho, theta, seed, t, has_positive: (0.0, 0.0, 0))
+
+
+@inlined
+def move(plan, place, t):
+    """Exchange the item at a place of the queue with the item of round t."""
+    item = plan.queue[place]
+    plan.queue[place] = plan.queue[t]
+    plan.queue[t] = item
+
+
+@inlined
+def next_for_rule(plan, t):
+    """Return the place in the queue of the next item for the rule to decide about, and count it as seen; -1 if the
+    labels for the beginning of the file, or its items, are used up. t: the round of the question."""
+    place = max(plan.seen[0], t)
+    if plan.spent[0] >= plan.budget - plan.reserve or place >= min(plan.paced, plan.queue.size):
+        return -1
+    plan.seen[0] = place + 1
+    return place
+
+
+@inlined
+def _by_rule(plan, rows, y, learner, rule, rho, theta, seed, t):
+    """Let the rule decide about the items of the beginning in turn, until it asks about one. Return the place of this
+    item in the queue, or -1, with the chance and the draw."""
+    place = next_for_rule(plan, t)
+    while place >= 0:
+        i = plan.queue[place]
+        if y[i] != KNOWN_LABEL:
+            x = Row(rows, i)
+            p, predicted = predict(learner, x, theta)
+            v = variance(learner, x) if needs_variance(rule) else 0.0
+            pi = probability(rule, learner, x, p, v, rho, theta, place + 1)
+            chance, u = chances(plan, place, pi, predicted)[1], draw(seed, place)
+            if u < chance:
+                return place, chance, u
+        place = next_for_rule(plan, t)
+    return -1, 0.0, 0.0
+
+
+@inlined
+def from_whole(plan, rows, y, free, learner, theta, seed, t, has_positive):
+    """Choose an item of the whole file: at random, or the nearest to the threshold. Return its place in the queue (-1:
+    no item is left), its chance, the draw, and whether it is a random check.
+
+    y, free: labels with KNOWN_LABEL for items that the learner, or a random check, does not ask about.
+    """
+    n, u = plan.queue.size - t, draw(seed ^ CHECKED, t)
+    if u < plan.checks or not has_positive:
+        place, chance = _at_random(plan, free, seed, t), (plan.checks if has_positive else 1.0) / n
+        return place, chance * (place >= 0), u / n, 1
+    place = _nearest(plan, rows, y, learner, theta, seed, t)
+    return place, (1 - plan.checks) * (place >= 0), 1 - u, 0  # the draw is smaller than the chance, as in a stream
+
+
+@inlined
+def _at_random(plan, y, seed, t):
+    """Return the place in the queue of a random item that was not asked, -1 if no item is left."""
+    n = plan.queue.size - t
+    for k in range(DRAWS):
+        place = t + int(draw(seed ^ PLACE, t * DRAWS + k) * n)
+        if y[plan.queue[place]] != KNOWN_LABEL:
+            return place
+    for place in range(t, plan.queue.size):
+        if y[plan.queue[place]] != KNOWN_LABEL:
+            return place
+    return -1
+
+
+@inlined
+def _nearest(plan, rows, y, learner, theta, seed, t):
+    """Return the place in the queue of the item nearest to the threshold, -1 if all are known. If more than CANDIDATES
+    items are left, this number of them is drawn and compared."""
+    n, best, least = plan.queue.size - t, -1, inf
+    for k in range(min(CANDIDATES, n)):
+        place = t + (k if n <= CANDIDATES else int(draw(seed ^ CANDIDATE, t * CANDIDATES + k) * n))
+        i = plan.queue[place]
+        if y[i] != KNOWN_LABEL:
+            p = predict(learner, Row(rows, i), theta)[0]
+            far = (p - theta) / PREFERRED if p >= theta else theta - p
+            if far < least:
+                best, least = place, far
+    return best
 
 
 @inlined
@@ -207,7 +330,10 @@ def extended(plan: Plan, more: Plan, t: int, all_spent: bool) -> Plan:
 
     While the reserve is being spent, the new labels are spent with it. The minimum probability `floor` is recomputed
     from the old and new labels that are set aside for it from round t on. all_spent: whether the old labels are spent.
+    For a file, all new labels are spent on its whole.
     """
+    if by_file(plan):
+        return plan._replace(budget=plan.budget + more.budget, reserve=plan.reserve + more.budget)
     horizon = max(plan.horizon, t + more.horizon)
     floor_labels = 0.0 if all_spent else plan.floor * max(0, plan.horizon - t)
     floor = min(1.0, (floor_labels + more.floor * more.horizon) / (horizon - t))
@@ -247,14 +373,18 @@ def plan(
     pace: float | None = None,
     values: Values = (),
     floor: float = 0.0,
+    goal: str = STREAM,
 ) -> Plan | None:
     """Plan a budget over `horizon` rounds for a rule (by name). Return None if the rule alone decides.
 
     audit: share of the budget for random checks, >= 0 and < 1. trains: whether the learner learns from the answers to
     audits. pace: share of the horizon in which the rest is spent evenly, > 0 and <= 1 (None: as the rule spreads it).
     values: parameters of the rule. floor: share of the budget that gives every item a minimum probability of being
-    asked about, >= 0; audit + floor < 1.
+    asked about, >= 0; audit + floor < 1. goal: STREAM, or FIND for a file whose items the plan gets from `joined`;
+    then audit is the share of the random checks after the beginning (0: CHECKS).
     """
+    if named(GOALS, goal, "goal") == FIND:
+        return _over_file(rule, budget, horizon, audit, trains, pace, floor)
     if not 0 <= audit < 1:
         raise ValueError(f"audit must be >= 0 and < 1: the share of the budget for random checks. Got {audit}.")
     if pace is not None and not 0 < pace <= 1:
@@ -289,4 +419,32 @@ def plan(
         np.zeros(2, np.int64),
         np.zeros(RECENT_ROUNDS if paced else 0),
         np.zeros(2 if paced else 0),
+        0.0,
+        np.zeros(0, np.int64),
+        np.zeros(0, np.int64),
     )
+
+
+def _over_file(
+    rule: str, budget: int | None, horizon: int, audit: float, trains: bool, pace: float | None, floor: float
+) -> Plan:
+    """Plan a budget over a file of `horizon` items."""
+    if budget is None:
+        raise ValueError("the goal find needs a budget. Got none.")
+    if pace is not None or floor:
+        raise ValueError("a pace and a floor spread labels along a stream: the goal must be stream. Got find.")
+    if rule not in paceable():
+        raise ValueError(f"the goal find needs a rule that draws: {', '.join(paceable())}. Got {rule}.")
+    own, (least, share) = getattr(QUERY_RULES[rule], "pace", FIND_PACE), BEGINNING
+    early = min(budget, max(least, round(share * budget)))
+    paced = max(1, min(round(own.share * horizon), own.rounds_per_label * early))
+    return Plan(
+        budget, 0, horizon, paced, own.first, budget - early, 0.0, 0.0, getattr(QUERY_RULES[rule], "squared", False),
+        bool(trains), np.zeros(2, np.int64), np.zeros(RECENT_ROUNDS), np.zeros(2), audit or CHECKS,
+        np.zeros(0, np.int64), np.zeros(1, np.int64),
+    )  # fmt: skip
+
+
+def joined(plan: Plan, order: np.ndarray) -> Plan:
+    """Return the plan of a file with more items: those of `order` after as many as it has already."""
+    return plan._replace(queue=np.concatenate((plan.queue, order[plan.queue.size :])))

@@ -43,7 +43,7 @@ from .rows import (
     read_only,
     span,
 )
-from .spending import Plan, chances, is_open, spend, teaches
+from .spending import CANDIDATES, KNOWN_LABEL, Plan, by_file, chances, choose, is_open, joined, spend, teaches
 
 
 class Objective(NamedTuple):
@@ -90,7 +90,6 @@ class Question(NamedTuple):
 
 BLOCK = 500  # most rounds in one call for the next question
 NOTHING = 0.0, 0.0, 0.0, 0.0, 0, 0  # the fields after t of the Question that is returned if nothing is asked
-KNOWN_LABEL = -128  # replaces the label of an item that is already known: its round passes without a prediction
 
 
 def objective(theta: float = 0.0, rho: float = 0.0, ratio: float = 1.0) -> Objective:
@@ -155,6 +154,24 @@ def _until_query(rows, y, order, learner, rule, objective, seed, t, stop, asking
     return Question(stop, *NOTHING)
 
 
+@entrance(lambda rows, y, order, learner, *_: plain_seconds(rows, learner, min(CANDIDATES, order.size)))
+def _choose(rows, y, order, learner, rule, objective, seed, t, stop, plan, counts):
+    """Ask about an item of a file: `plan` moves it to round t of `order`, its own queue."""
+    theta = objective.theta
+    chance, u, audit = choose(
+        plan, rows, y, learner, rule, rho_of(objective), theta, seed, t, objective.seen[1] > 0
+    )
+    if chance == 0:
+        return Question(stop, *NOTHING)
+    i = order[t]
+    x = Row(rows, i)
+    p, predicted = predict(learner, x, theta)
+    v = variance(learner, x) if needs_variance(rule) else 0.0
+    a, b = count_index(learner, predicted, y[i])
+    counts[a, b, 1] += 1
+    return Question(t, p, v, chance, u, audit, predicted)
+
+
 @entrance(lambda rows, y, order, learner, objective, t, stop, counts: plain_seconds(rows, learner, stop - t))
 def _predict(rows, y, order, learner, objective, t, stop, counts):
     """Run rounds t .. stop - 1 without asking, because the budget is spent, and count the predictions."""
@@ -208,10 +225,12 @@ def until_query(
     nothing is asked, a Question with t = stop.
 
     y: label of each row: -1, 0 (unknown) or +1, or a class from 1; KNOWN_LABEL skips a round. asking: a spending plan,
-    or whether to ask at all.
+    or whether to ask at all. order: for the plan of a file, its queue.
     """
     if not is_open(asking):
         return _predict(rows, y, order, learner, objective, t, stop, counts)
+    if by_file(asking):
+        return _choose(rows, y, order, learner, rule, objective, seed, t, stop, asking, counts)
     while True:  # in blocks: a question is usually near, and machine code may be there at the next block
         end = min(stop, t + BLOCK)
         asked = _until_query(rows, y, order, learner, rule, objective, seed, t, end, asking, counts, False)
@@ -322,7 +341,12 @@ def _replay(rows, y, order, learner, rule, objective, average, seed, budget, pla
             if spent == budget:
                 t = _predict(rows, y, order, learner, objective, t, marks[m], curve[m]).t
                 break
-            asked = _until_query(rows, y, order, learner, rule, objective, seed, t, marks[m], planned, curve[m], False)
+            if by_file(planned):
+                asked = _choose(rows, y, order, learner, rule, objective, seed, t, marks[m], planned, curve[m])
+            else:
+                asked = _until_query(
+                    rows, y, order, learner, rule, objective, seed, t, marks[m], planned, curve[m], False
+                )
             t = asked.t
             if t < marks[m]:
                 x = Row(rows, order[t])
@@ -347,7 +371,7 @@ def _replay(rows, y, order, learner, rule, objective, average, seed, budget, pla
 class Replay(NamedTuple):
     """The outcome of a replay. curve: table of counts at each mark (first axis). queried: number of labels asked for.
     log: (round, margin, probability) of each question. decided: (whether an audit, predicted class) of each question.
-    learner: its state at the end. seconds: the duration."""
+    learner: its state at the end. seconds: the duration. order: row number of each round."""
 
     curve: np.ndarray
     queried: int
@@ -355,6 +379,13 @@ class Replay(NamedTuple):
     decided: np.ndarray
     learner: Learner
     seconds: float
+    order: np.ndarray
+
+    @property
+    def asked(self) -> np.ndarray:
+        """The row numbers of the questions of the log."""
+        items: np.ndarray = self.order[self.log[:, 0].astype(np.int64)]
+        return items
 
     @property
     def counts(self) -> np.ndarray:
@@ -384,6 +415,9 @@ def replay(
     log of the questions. plan: how the budget is spent, from `spending.plan`.
     """
     visits = checked_order(order, rows)
+    if plan and by_file(plan):
+        plan = joined(plan, visits)
+        visits = plan.queue
     rounds = visits.size
     budget = most_labels(plan.budget if plan else budget, rounds)
     truth = checked_labels(y, learner)
@@ -398,7 +432,7 @@ def replay(
             average(learner, averaged), seed, budget, plan or True, marks, questions, decided, curve,
         )  # fmt: skip
     seconds = perf_counter() - start
-    return Replay(curve.cumsum(0), queried, questions[:queried], decided[:queried], learner, seconds)
+    return Replay(curve.cumsum(0), queried, questions[:queried], decided[:queried], learner, seconds, visits)
 
 
 def checked_order(order: ArrayLike, rows: Rows) -> np.ndarray:

@@ -67,12 +67,12 @@ class Run:
         self.multiclass = self.strategy.multiclass  # an answer is one of K classes, not positive or negative
         self.priors = store.prior_weights(settings.id)
         first = settings.items
-        self.order = stream.shuffled(first, settings.seed) if settings.shuffled else np.arange(first)
+        self._arrivals = stream.shuffled(first, settings.seed) if settings.shuffled else np.arange(first)
         self._truth: tuple[tuple[int, ...], dict[int, np.ndarray]] | None = None  # cached by the shape of `y`
         self.began_with = LabelsKnown(tuple(KnownLabel(*own) for own in store.first_known(settings.id)))
         if whole := [each.item for each in self.began_with.labels if each.is_whole]:
-            last = np.isin(self.order, whole)  # the rounds in which something can be asked come first
-            self.order = np.concatenate((self.order[~last], self.order[last]))
+            last = np.isin(self._arrivals, whole)  # the rounds in which something can be asked come first
+            self._arrivals = np.concatenate((self._arrivals[~last], self._arrivals[last]))
         self._take(rounds)
         self.state = self.start()
 
@@ -82,8 +82,8 @@ class Run:
         y = self.dataset.y
         self.y = rows.read_only(np.zeros((self.several, y.size)), np.int8) if self.several else self._session_labels(y)
         self.labelled = bool(self.y.all())  # whether metrics are exact
-        later = np.arange(self.order.size, y.size)
-        self.order = stream.checked_order(np.concatenate((self.order, later)), self.dataset.rows)
+        later = np.arange(self._arrivals.size, y.size)
+        self._arrivals = stream.checked_order(np.concatenate((self._arrivals, later)), self.dataset.rows)
         self._stream = MaskedStream((), self.y, np.zeros(y.size, bool))
         self.rounds = y.size if rounds is None else rounds
 
@@ -108,24 +108,33 @@ class Run:
         columns = self.dataset.shown_columns if chosen is None else chosen
         return [name for name in columns if name not in self.settings.audited_columns]
 
+    @property
+    def order(self) -> np.ndarray:
+        """The item of each round, as of now."""
+        return self.order_of(self.state)
+
+    def order_of(self, state: State) -> np.ndarray:
+        """Return the item of each round. In a file, a question moves its item forward, and later rounds may change."""
+        return state.plan.queue if state.plan and state.plan.queue.size else self._arrivals
+
     def stream_of(self, state: State) -> MaskedStream:
         """Return the stream for a state. A label is masked if it is known from elsewhere, or if its question is not
         asked in the round of the item."""
         own = self._stream
         if own.known_parts is not state.known_parts or own.spans != state.spans:
-            y, is_known = self.y.copy(), np.zeros(self.order.size, bool)
+            y, is_known, order = self.y.copy(), np.zeros(self.y.shape[-1], bool), self.order_of(state)
             is_known[state.known_items] = True
             for part, items in zip(np.atleast_2d(y), state.known_parts):
                 part[items] = stream.KNOWN_LABEL
             for part, (first, stop) in zip(y, state.spans):
-                part[self.order[:first]] = part[self.order[stop:]] = stream.KNOWN_LABEL
+                part[order[:first]] = part[order[stop:]] = stream.KNOWN_LABEL
             y = rows.read_only(y[: len(state.spans) or None], np.int8)
-            self._stream = own = MaskedStream(state.known_parts, y, is_known[self.order], state.spans)
+            self._stream = own = MaskedStream(state.known_parts, y, is_known, state.spans)
         return own
 
     def known_from(self, state: State, t: int) -> int:
         """Return the number of known items in round t (from 0) and all later rounds."""
-        return int(self.stream_of(state).rounds[t:].sum())
+        return int(self.stream_of(state).is_known[self.order_of(state)[t:]].sum())
 
     # The fold
 
@@ -188,6 +197,8 @@ class Run:
 
     def _grown(self, state: State, rounds: int) -> State:
         end, state.rounds = state.rounds, max(state.rounds, rounds)
+        if state.plan and self.settings.goal == spending.FIND:
+            state.plan = spending.joined(state.plan, self._arrivals[: state.rounds])
         if state.question.t < end:
             return state
         if end and self._point(end - 1) != end:  # it was a point only because the stream ended there
@@ -203,7 +214,7 @@ class Run:
         if isinstance(state.weighing, Rare) and state.plan:
             recent = np.zeros((min(t, spending.RECENT_ROUNDS), 4))
             stream.inspect_rounds(
-                self.dataset.rows, self.y[0], self.order, part.learner, part.rule, part.objective, self.settings.seed,
+                self.dataset.rows, self.y[0], self.order_of(state), part.learner, part.rule, part.objective, self.settings.seed,
                 t - len(recent), True, self._no_counts(), recent,
             )  # fmt: skip
             state.weighing = state.weighing.opened(state.plan, recent[:, 1], t)
@@ -224,9 +235,8 @@ class Run:
         return state.closed[0] if state.closed else state.streamed
 
     def _answered(self, state: State, label: int, number: int, labels: tuple[int, ...]) -> State:
-        question, start, last = state.outstanding.pop(number).question, perf_counter(), number == state.number
+        (question, _, item, _), start, last = state.outstanding.pop(number), perf_counter(), number == state.number
         t = question.t if last else state.streamed - 1  # the round in which it is learned
-        item = int(self.order[question.t])
         state.lessons.append(Lesson(number, item, t, question.audit, label, question.probability, labels=labels))
         state.answers[label] += 1
         if label != SKIP:
@@ -236,7 +246,7 @@ class Run:
             y = [each * teaches for each in padded(labels or (label,), len(state.parts))]
             if last:
                 for part, own in zip(state.parts, y):
-                    stream.learn(self.dataset.rows, self.order, *part, question, own, spent)
+                    stream.learn(self.dataset.rows, self.order_of(state), *part, question, own, spent)
                 note(state.weighing, np.array(y))
             else:
                 self._teach(state, np.array([item]), np.array([y]), [t], [question.probability], spent)
@@ -282,27 +292,27 @@ class Run:
 
     def _next(self, state: State, y: np.ndarray, t: int, stop: int, asking: bool | spending.Plan) -> Outstanding:
         """Run rounds t .. stop - 1 to the next question, if there is one."""
-        learner, rule, objective, _ = state.parts[0]
+        (learner, rule, objective, _), order = state.parts[0], self.order_of(state)
         question = stream.until_query(
-            self.dataset.rows, y, self.order, learner, rule, objective, self.settings.seed, t, stop, asking,
-            state.counts,
-        )  # fmt: skip
-        label = int(self.y[self.order[question.t]]) if question.t < stop else 0
-        return Outstanding(question, count_index(learner, question.predicted, label))
+            self.dataset.rows, y, order, learner, rule, objective, self.settings.seed, t, stop, asking, state.counts
+        )
+        item = int(order[question.t]) if question.t < stop else -1
+        return Outstanding(question, count_index(learner, question.predicted, int(self.y[item])), item)
 
     def _next_of_several(
         self, state: State, y: np.ndarray, t: int, stop: int, asking: bool | spending.Plan
     ) -> Outstanding:
         """Run rounds t .. stop - 1 to the next item that is asked about, if there is one."""
-        parts = [(part.learner, part.rule, part.objective) for part in state.parts]
+        parts, order = [(part.learner, part.rule, part.objective) for part in state.parts], self.order_of(state)
         reading = next_reading(
-            self.dataset.rows, y, self.order, parts, self.settings.seed, t, stop, asking, state.weighing, state.counts
+            self.dataset.rows, y, order, parts, self.settings.seed, t, stop, asking, state.weighing, state.counts
         )
         own = tuple(zip(reading.margins.tolist(), reading.predicted.tolist()))
         margin, predicted = max((part for part in own if part[1]), default=own[0])
         question = stream.Question(reading.t, margin, 0.0, reading.probability, reading.draw, reading.audit, predicted)
         asked = np.flatnonzero(reading.predicted)
-        return Outstanding(question, (asked, (reading.predicted[asked] > 0).astype(int), np.ones_like(asked)), own)
+        cell = asked, (reading.predicted[asked] > 0).astype(int), np.ones_like(asked)
+        return Outstanding(question, cell, int(order[reading.t]) if reading.t < stop else -1, own)
 
     def _point(self, t: int) -> int:
         """Return the next round after t at which the curves have a point. The points are evenly spaced: POINTS of them
@@ -369,16 +379,14 @@ class Run:
     def _refresh_scratch(self, state: State) -> None:
         """Fill the scratch arrays of the learners by predicting the last row again: the row of the waiting question, or
         the last row of the stream."""
-        t = state.question.t
+        t, order = state.question.t, self.order_of(state)
         for (learner, rule, objective, _), y in zip(state.parts, np.atleast_2d(self.y)):
             if state.question.predicted == 0:
                 margins, predicted = np.zeros(t), np.zeros(t, np.int8)
-                stream.predict_rounds(
-                    self.dataset.rows, self.order, learner, objective.theta, t - 1, t, margins, predicted
-                )
+                stream.predict_rounds(self.dataset.rows, order, learner, objective.theta, t - 1, t, margins, predicted)
             else:
                 stream.inspect_rounds(
-                    self.dataset.rows, y, self.order, learner, rule, objective, self.settings.seed, t,
+                    self.dataset.rows, y, order, learner, rule, objective, self.settings.seed, t,
                     copied(state.plan) if state.plan else True, self._no_counts(), np.zeros((1, 4)),
                 )  # fmt: skip
 
@@ -388,14 +396,14 @@ class Run:
         taught = [each for each in state.lessons if not each.is_known and k < len(each.labels or (each.label,))]
         waiting = [each for each in state.outstanding.values() if not each.parts or asks(each.parts, k)]
         others = state.known_parts[k].tolist() if k < len(state.known_parts) else ()
-        return ({each.item for each in taught} - {*others}) | {int(self.order[each.question.t]) for each in waiting}
+        return ({each.item for each in taught} - {*others}) | {each.item for each in waiting}
 
     def facts(self, asked: Outstanding) -> Row:
         """Return the facts about a question that are stored: {name: value} for the names in FACTS, with `parts` if the
         session asks several questions."""
-        question, item = asked.question, int(self.order[asked.question.t])
+        question = asked.question
         parts = {"parts": [*map(list, asked.parts)]} if asked.parts else {}
-        return {"round": question.t, "item": item} | {name: getattr(question, name) for name in FACTS[2:]} | parts
+        return {"round": question.t, "item": asked.item} | {name: getattr(question, name) for name in FACTS[2:]} | parts
 
     # Reading
 
@@ -428,15 +436,15 @@ class Run:
     def decide(self, decisions: Decisions, state: State) -> Decisions:
         """Write the rounds that a state has decided into the arrays of the session's decisions. Return the decisions
         with the new number of rounds; the arrays are shared. Call this before the learner changes."""
-        rounds = state.streamed
+        rounds, order = state.streamed, self.order_of(state)
         y = np.atleast_2d(self.stream_of(state).y)
         for part, labels, *own in zip(
             state.parts, y, np.atleast_2d(decisions.margins), np.atleast_2d(decisions.predicted)
         ):
             stream.predict_rounds(
-                self.dataset.rows, self.order, part.learner, part.objective.theta, state.since, rounds, *own
+                self.dataset.rows, order, part.learner, part.objective.theta, state.since, rounds, *own
             )
-            left_out = state.since + np.flatnonzero(labels[self.order[state.since : rounds]] == stream.KNOWN_LABEL)
+            left_out = state.since + np.flatnonzero(labels[order[state.since : rounds]] == stream.KNOWN_LABEL)
             for values in own:
                 values[left_out] = 0
         decisions.asked[state.since : rounds] = False
@@ -475,7 +483,7 @@ class Run:
         state.only()
         keep = np.unique(np.linspace(0, len(trail) - 1, min(points, len(trail))).astype(int))
         rounds, counts = np.array([trail[k][0] for k in keep]), np.array([trail[k][1] for k in keep])
-        for question, cell, _ in state.outstanding.values():
+        for question, cell, *_ in state.outstanding.values():
             counts[:, *cell, 1] -= question.t < rounds
         if state.outstanding and state.question.predicted:
             rounds[-1] = state.question.t

@@ -65,7 +65,7 @@ class OneQuestion(Run):
         if not self.labelled:
             return own
         waiting = {
-            number: each._replace(cell=(each.cell[0], int(self.y[self.order[each.question.t]]) + 1))
+            number: each._replace(cell=(each.cell[0], int(self.y[each.item]) + 1))
             for number, each in own.outstanding.items()
         }
         rounds = [t for t, _ in own.trail]

@@ -98,7 +98,7 @@ class Reproduction:
                 allowed, many = {*run.names, SKIP}, len(state.spans)
                 used = [run.used(state, k) for k in range(many or 1)]
                 return all(
-                    0 <= item < run.order.size and label in allowed and len(own) == many
+                    0 <= item < run.y.shape[-1] and label in allowed and len(own) == many
                     and not any(each != SKIP and item in used[k] for k, each in enumerate(own or (label,)))
                     for item, label, own in labels
                 )  # fmt: skip

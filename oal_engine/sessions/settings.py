@@ -96,6 +96,7 @@ class Settings:
     questions: list[dict[str, Any]] | None
     audited: dict[str, Any] | None
     answer_each: bool
+    goal: str
     prior: dict[str, Any] | None
     engine: str
     created_at: str
@@ -204,7 +205,7 @@ class Settings:
         None if the query rule alone decides."""
         return spending.plan(
             self.rule, budget or self.budget, horizon or self.horizon, self.audit, self.audit_trains, self.pace,
-            self.strategy.rule_parameters, self.floor,
+            self.strategy.rule_parameters, self.floor, self.goal,
         )  # fmt: skip
 
 
@@ -239,6 +240,8 @@ class Options:
     question with a parent (the name of another question) is asked only if the parent has a yes; else it gets the
     parent's label.
     answer_each: whether the card waits for an answer to each question; else a question without an answer is a no.
+    goal: "stream" (a model for later items) or "find" (the items of a file: after the beginning, questions come from
+    the whole of it).
     column: column of the file to audit, with labels or scores made by something else. Each answer judges two deciders:
     the column alone, and the algorithm, which begins with the column. cut: smallest score that counts as positive
     (`given.decided_column`). others: further columns to judge by the same answers.
@@ -278,6 +281,7 @@ class Options:
     known_labels: str | float | KnownLabels | None = None
     questions: Sequence[str | Mapping[str, Any]] | None = ()
     answer_each: bool = False
+    goal: str = spending.STREAM
     column: str | None = None
     cut: float | None = None
     others: Sequence[str] = ()
@@ -307,7 +311,8 @@ def create(
     horizon = left if own.horizon is None else whole(own.horizon, "horizon", 1)
     budget = int(capped(budget, max(horizon, left))) if cap else budget
     spending.plan(
-        chosen.rule, budget, horizon, own.audit, own.audit_trains, own.pace, chosen.rule_parameters, own.floor
+        chosen.rule, budget, horizon, own.audit, own.audit_trains, own.pace, chosen.rule_parameters, own.floor,
+        own.goal,
     )
     rho = chosen.known_rho(own.rho, own.weights, own.metric)
     seeds, priors = _priors(store, data["id"], chosen, own, questions)
@@ -360,6 +365,10 @@ def _check(chosen: Strategy, options: Options) -> None:
         raise SessionError("cut and others of a session are for a column that it audits. Got none.")
     if options.answer_each and (options.column or not options.questions):
         raise SessionError("answer_each is for a session of several questions. This one asks one.")
+    if options.column and options.goal == spending.FIND:
+        raise SessionError("an audit judges a column along a stream: its goal must be stream. Got find.")
+    if options.averaged and options.goal == spending.FIND:
+        raise SessionError("averaged weights are a mean along a stream: the goal must be stream. Got find.")
     if options.metric not in ("sum", "cost"):
         raise SessionError(f"metric must be sum or cost. Got {options.metric}.")
     if options.floor and chosen.multiclass:

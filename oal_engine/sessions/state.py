@@ -28,17 +28,18 @@ class MaskedStream(NamedTuple):
 
     known_parts, spans: as in `State`. y: the label of each item in the data; KNOWN_LABEL if the label is known from
     elsewhere, or if the question is not asked about the item. If the session asks several questions, y has a row for
-    each. rounds: whether the item of each round is known.
+    each. is_known: whether each item is known.
     """
 
     known_parts: tuple[np.ndarray, ...]
     y: np.ndarray
-    rounds: np.ndarray
+    is_known: np.ndarray
     spans: tuple[tuple[int, int], ...] = ()
 
 
 class Outstanding(NamedTuple):
-    """A question that was asked and not answered yet, and the cell of the table of counts in which its item is counted.
+    """A question that was asked and not answered yet, the cell of the table of counts in which its item is counted, and
+    the item.
 
     parts: (margin, predicted class) of each question, if the session asks several. Then `question` has the largest
     margin and its class, and `cell` has an index array for each axis.
@@ -46,12 +47,13 @@ class Outstanding(NamedTuple):
 
     question: stream.Question
     cell: tuple[Any, ...]
+    item: int
     parts: tuple[tuple[float, int], ...] = ()
 
     def of_part(self, k: int) -> "Outstanding":
         """Return the waiting question for question k alone, with its margin, predicted class and cell."""
         margin, predicted = self.parts[k]
-        return Outstanding(self.question._replace(margin=margin, predicted=predicted), (int(predicted > 0), 1))
+        return Outstanding(self.question._replace(margin=margin, predicted=predicted), (int(predicted > 0), 1), self.item)
 
 
 @dataclass

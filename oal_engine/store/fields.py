@@ -76,6 +76,7 @@ ADDED: dict[str, tuple[Any, Check]] = {
     "tags": (None, or_none(names)),
     "audited": (None, or_none(is_audited)),
     "answer_each": (0, is_flag),
+    "goal": ("stream", lambda value: value in ("stream", "find")),
     "questions": (None, or_none(lambda value: isinstance(value, list) and all(map(is_question, value)))),
 }  # fmt: skip
 HEAD: dict[str, Check] = {

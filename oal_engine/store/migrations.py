@@ -61,10 +61,16 @@ def _with_digests(db: sqlite3.Connection) -> None:
         db.execute("UPDATE datasets SET digests = ? WHERE id = ?", [json.dumps(of_tables), dataset])
 
 
+def _with_goals(db: sqlite3.Connection) -> None:
+    """Add the goal of each session: until now all labeled a stream."""
+    db.execute("ALTER TABLE sessions ADD COLUMN goal TEXT NOT NULL DEFAULT 'stream'")
+
+
 STEPS = [  # in their order; never changed once they are released
     Migration("cda3156e80062245f8db7c13b76b8a25", _without_brokers),
     Migration("ba86dfa9df005539f494237199a57f2a", _with_whole_names),
     Migration("ba86dfa9df005539f494237199a57f2a", _with_digests),
+    Migration("0b8ee847ff1567822040485615349681", _with_goals),
 ]
 VERSION = len(STEPS)
 

@@ -140,7 +140,8 @@ CREATE TABLE sessions (
     quota INTEGER NOT NULL DEFAULT 0,  -- answers that one person may give; 0: no limit
     questions TEXT,                    -- JSON: name and guidelines of several questions about each item; NULL: one
     audited TEXT,                      -- JSON: the column of decisions that it audits, and its cut; NULL: none
-    answer_each INTEGER NOT NULL DEFAULT 0 -- whether the card waits for an answer to each of several questions
+    answer_each INTEGER NOT NULL DEFAULT 0, -- whether the card waits for an answer to each of several questions
+    goal TEXT NOT NULL DEFAULT 'stream' -- 'stream': a model of what comes; 'find': the items of a file
 ) STRICT;
 
 CREATE TABLE prior_weights (           -- with which the learner begins

@@ -6,10 +6,10 @@ import re
 from tests.harness import ROOT
 
 CEILING = {  # part of the project: its files, and the most lines (of docs: words) that they have together
-    "kernel": ("oal_engine/kernel/**/*.py", 5_550),
-    "store": ("oal_engine/store/**/*.py", 2_010),
+    "kernel": ("oal_engine/kernel/**/*.py", 5_810),
+    "store": ("oal_engine/store/**/*.py", 2_020),
     "datasets": ("oal_engine/datasets/**/*.py", 10_570),
-    "sessions": ("oal_engine/sessions/**/*.py", 9_310),
+    "sessions": ("oal_engine/sessions/**/*.py", 9_360),
     "experiments": ("oal_engine/experiments/**/*.py oal_engine/reproduction/**/*.py", 4_510),
     "output, cli, Python": (
         "oal_engine/output/**/*.py oal_engine/cli/*.py oal_engine/estimator/*.py oal_engine/*.py", 4_020

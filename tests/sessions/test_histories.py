@@ -39,6 +39,9 @@ ONE = [  # data, algorithm, more settings of sessions with one question
     ("sparse", "OA3-diag", {}),
     ("sparse", "SEL-ada", {}),
     ("classes", "auto-classes", {"averaged": True}),
+    ("growing", "auto", {"goal": "find", "shuffled": True, "seed": 3}),
+    ("sparse", "auto", {"goal": "find", "overlap": 0.3, "repeat": 0.3, "known_labels": 30, "audit": 0.2}),
+    ("classes", "auto-classes", {"goal": "find"}),
 ]
 SEVERAL = [
     (data, "auto", {"questions": NAMES} | more)
@@ -47,6 +50,7 @@ SEVERAL = [
         ("unlabelled", {"overlap": 0.3, "repeat": 0.3}), ("growing", {"pace": 1.0, "horizon": 300}),
         ("unlabelled", {"questions": ["half", {"name": "fifth", "parent": "half"}, "rare"]}),
         ("unlabelled", {"questions": [{"name": "half", "seed_items": ["i4"]}, "fifth", "rare"]}),
+        ("growing", {"goal": "find"}),
     )
 ]  # fmt: skip
 LABELS = st.lists(st.sampled_from([1, -1, -1, SKIP]), min_size=4, max_size=4)
@@ -346,5 +350,6 @@ def test_any_history_is_rebuilt_bit_for_bit(data, other, there, run, monkeypatch
     monkeypatch.setattr("oal_engine.sessions.asking.JOIN_WAIT_SECONDS", 0)
     monkeypatch.setattr("oal_engine.sessions.asking.REPEAT_AFTER", 2)
     monkeypatch.setattr("oal_engine.sessions.asking.DIGEST_EVERY", 3)
+    monkeypatch.setattr("oal_engine.kernel.spending.BEGINNING", (4, 0.0))  # then the goal find asks about the whole
     done = explore(run, (data, other), there, EXAMPLES)
     assert done["answer"] > 0

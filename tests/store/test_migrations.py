@@ -15,10 +15,16 @@ def schema(path):
 
 
 def content(path):
-    """Return the rows of the tables that all versions have."""
+    """Return the rows of the tables that all versions have, without columns that came later."""
     with closing(sqlite3.connect(path)) as connection:
+        connection.row_factory = sqlite3.Row
         return {
-            table: connection.execute(f"SELECT * FROM {table}").fetchall() for table in TABLES if table != "datasets"
+            table: [
+                {name: value for name, value in zip(row.keys(), row) if name != "goal"}
+                for row in connection.execute(f"SELECT * FROM {table}")
+            ]
+            for table in TABLES
+            if table != "datasets"
         }
 
 

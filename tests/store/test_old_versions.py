@@ -48,7 +48,9 @@ def contents(store, session):
     progress, numbers = opened.place.progress, {entry.id: entry.number for entry in opened.log}
     states = "".join(trace._after(number).digest() for number in range(len(trace.log)))
     found = {
-        "settings": {name: value for name, value in store.session(session).items() if name != "log_version"},
+        "settings": {
+            name: value for name, value in store.session(session).items() if name not in ("log_version", "goal")
+        },
         "digest": opened.digest(), "states": hashlib.sha256(states.encode()).hexdigest(),
         "digests": trace.report.digests, "answers": trace.report.answers,
         "streamed": progress.streamed, "budget": progress.budget,

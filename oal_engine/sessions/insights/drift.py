@@ -73,7 +73,7 @@ def answered(run: Session | OneQuestion) -> tuple[int, drift.Change] | None:
     settled = min(run.state.question.t, run.state.waits_since)  # rounds before the first waiting question
     changed = drift.change(
         answers.label > 0, answers.predicted > 0, answers.chance, answers.passed, answers.pushes,
-        run.settings.horizon, settled - int(run.stream_of(run.state).rounds[:settled].sum()),
+        run.settings.horizon, settled - int(run.stream_of(run.state).is_known[run.order[:settled]].sum()),
     )  # fmt: skip
     return changed and (int(answers.rounds[changed.since]), changed)
 

@@ -11,6 +11,7 @@ from ...kernel import metrics
 from ...kernel.estimates import jeffreys, reduced
 from ...kernel.learners import linear
 from ...kernel.query_rules import paceable
+from ...kernel.spending import STREAM
 from ...output.plots import METRICS, NAMES, OF_THE_LIST, TITLES
 from .. import model
 from ..fold import Run
@@ -274,7 +275,7 @@ def _of_session(session: Session | OneQuestion) -> Outcome:
     positives, share = int((answers > 0).sum()), None
     if session.labelled:
         share = Estimate(*[float((np.delete(session.y, session.state.known_items) > 0).mean())] * 3)
-    elif positives >= FEWEST and session.settings.rule in paceable():
+    elif positives >= FEWEST and session.settings.rule in paceable() and session.settings.goal == STREAM:
         share = _estimated_share(answers > 0, 1 / chances)
     return Outcome(answers.size, positives, share, listed, ranking.of_session(session, listed))
 

@@ -62,7 +62,7 @@ def page(server: CardServer, view: View, name: str | None = None) -> dict[str, A
     question, if several are asked about each item."""
     session = part_of(server.session, name)
     unseen = server.session.unseen(annotator())
-    asked = {int(session.order[each.question.t]) for each in server.session.state.outstanding.values()}
+    asked = {each.item for each in server.session.state.outstanding.values()}
     asked |= {entry.item for entry in session.log if entry.id in unseen} if unseen else set()
     has_list = not session.multiclass and linear(session.learner)
     known_labels, words = session.known_labels, view.search.strip()
