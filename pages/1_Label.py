@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from oal_engine.kernel.spending import FIND
 from ui.components import pulse
 from ui.components.card import card
 from ui.label.card_server import CardServer, card_server
@@ -48,16 +49,16 @@ def draw_panels(server: CardServer) -> None:
     """Draw the open panel, and announce new items. Other panels are not drawn, so that they cannot delay the card."""
     server.refresh()
     reader, begun = is_reader(server), server.session.previous is not None
-    audited = server.session.settings.audited
+    audited, finds = server.session.settings.audited, server.session.settings.goal == FIND
     answered = {
         "History": history.show,
-        **({} if audited else {"Passed" if server.session.multiclass else "Pushed": pushed.show}),
+        **({} if audited or finds else {"Passed" if server.session.multiclass else "Pushed": pushed.show}),
         "Check": check.show,
     }
     panels = {
         "Progress": progress.show,
+        **({} if reader or audited else {"List": find.show}),
         **(answered if begun and not reader else {}),
-        **({} if reader or audited else {"Find": find.show}),
         **({"Learned": learned.show} if begun or server.session.settings.all_priors else {}),
         "Guidelines": guidelines.show,
     }
@@ -79,7 +80,7 @@ with guarded():
         st.stop()
     server = card_server(session)
     settings = server.session.settings
-    heading(settings.name, f"{settings.algorithm} on {settings.dataset_name}")
+    heading(settings.name)
     left, right = st.columns([5, 3], gap="large")
     with left:
         label(server)

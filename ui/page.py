@@ -338,7 +338,7 @@ def chosen_session(store: Store) -> int | None:
     return int(asked)
 
 
-def heading(name: str, details: str) -> None:
+def heading(name: str, details: str = "") -> None:
     """Show a session's name, and details in wide windows."""
     st.html(
         f'<div style="display:flex;gap:.2rem 1rem;flex-wrap:wrap;align-items:baseline;overflow-wrap:anywhere">'

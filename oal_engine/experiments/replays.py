@@ -26,10 +26,10 @@ class ReplayOptions:
 
     permutations: number of random item orders (None: one run in the stored order). positive: for multi-class data and a
     two-class strategy, a list with the one positive class; all others are negative. audit, audit_trains, pace, floor,
-    goal: as in `spending.plan`. If `floor` > 0, each run reports guaranteed minimums of its metrics, both as they are and if
-    a person reads all pushed items. prior: weights that the learner begins with. known_share: share of the items whose
-    labels are learned before the first round, drawn with the seed of each run; the other items are the stream. All
-    other options are as in `Specification`.
+    goal: as in `spending.plan`. If `floor` > 0, each run reports guaranteed minimums of its metrics, both as they are
+    and if a person reads all pushed items. prior: weights that the learner begins with. known_share: share of the items
+    whose labels are learned before the first round, drawn with the seed of each run; the other items are the stream.
+    All other options are as in `Specification`.
     """
 
     permutations: int | None = None

@@ -73,10 +73,10 @@ class Specification:
     streams over four of five folds and is measured by its predictions for the fifth. Five runs from a seed divisible by
     5 test each fold once; the next five use new folds. seed_words, seed_items, seed_texts: words that point to
     positives, ids of known positives, and positive example texts. floor: share of each budget that gives every item a
-    minimum probability of being asked about. goal: "stream", or "find" for the items of a file. times: whether to also measure the processor time up to marks
-    (checkpoints) along the stream. questions: several questions about each item, named after label words or after
-    columns of 1 and 0. An item that is asked about gets the answers to all questions and costs one label; a metric is
-    the mean over the questions.
+    minimum probability of being asked about. goal: "stream", or "find" for the items of a file. times: whether to also
+    measure the processor time up to marks (checkpoints) along the stream. questions: several questions about each item,
+    named after label words or after columns of 1 and 0. An item that is asked about gets the answers to all questions
+    and costs one label; a metric is the mean over the questions.
     """
 
     data: tuple[str | dict[str, Any], ...] = ()

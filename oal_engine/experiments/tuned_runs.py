@@ -83,9 +83,9 @@ class Job(NamedTuple):
     counts are predictions for the fold left out. points: n > 1 gives a curve at n marks (checkpoints) along the labels,
     then at n marks along the stream. 1 gives the counts at the end. 0 gives the worst counts that fit the answers
     (needs `floor`). -n gives no counts, but the nanoseconds of processor time up to each of n marks along the stream.
-    floor: share of the budget for a minimum probability of being asked about. goal: as in `spending.plan`. with_list: whether to append the counts
-    of the final list (see `Run.listed`). If the source has questions, counts have an axis of questions before each
-    table, and rho may differ by question.
+    floor: share of the budget for a minimum probability of being asked about. goal: as in `spending.plan`. with_list:
+    whether to append the counts of the final list (see `Run.listed`). If the source has questions, counts have an axis
+    of questions before each table, and rho may differ by question.
     """
 
     learner: str

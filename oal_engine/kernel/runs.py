@@ -24,8 +24,8 @@ class Run:
     alpha_n, by which the estimate of rho is multiplied. theta: smallest margin that predicts positive. budget: most
     labels that may be asked for (None: no limit). average: once the budget is spent, predict with averaged weights.
     horizon: rounds that the budget is planned for (None: the length of the order). audit, audit_trains, pace,
-    floor, goal: as in `spending.plan`. prior: initial weights by column. known_items: row numbers, none of them in `order`, whose
-    labels are learned before round 0.
+    floor, goal: as in `spending.plan`. prior: initial weights by column. known_items: row numbers, none of them in
+    `order`, whose labels are learned before round 0.
     """
 
     strategy: Strategy

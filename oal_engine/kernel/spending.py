@@ -37,7 +37,7 @@ PUSHES = 0.1  # share of the rounds in which an item is pushed, as planned for t
 SPARE_DEVIATIONS = 2.0  # labels kept back for the floor, in standard deviations of the number that it will ask
 BEGINNING = 60, 0.2  # labels that are spent along the beginning of a file: at least; as a share of the budget
 CANDIDATES = 4000  # most items of a file that are compared before a question
-PREFERRED = 2.0  # distance beyond the threshold that counts like 1 below it: positives are worth more than negatives
+PREFERRED = 1.4  # distance beyond the threshold that counts like 1 below it: positives are worth more than negatives
 CHECKS = 0.1  # share of the later questions about a file that are random checks, unless another share is wished
 DRAWS = 64  # most draws of a random item, if the labels of some are known
 FIND_PACE = Pace(share=0.25, rounds_per_label=40, first=10)  # of the first labels, for rules without a pace

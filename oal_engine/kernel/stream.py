@@ -158,9 +158,7 @@ def _until_query(rows, y, order, learner, rule, objective, seed, t, stop, asking
 def _choose(rows, y, order, learner, rule, objective, seed, t, stop, plan, counts):
     """Ask about an item of a file: `plan` moves it to round t of `order`, its own queue."""
     theta = objective.theta
-    chance, u, audit = choose(
-        plan, rows, y, learner, rule, rho_of(objective), theta, seed, t, objective.seen[1] > 0
-    )
+    chance, u, audit = choose(plan, rows, y, learner, rule, rho_of(objective), theta, seed, t, objective.seen[1] > 0)
     if chance == 0:
         return Question(stop, *NOTHING)
     i = order[t]

@@ -214,8 +214,8 @@ class Run:
         if isinstance(state.weighing, Rare) and state.plan:
             recent = np.zeros((min(t, spending.RECENT_ROUNDS), 4))
             stream.inspect_rounds(
-                self.dataset.rows, self.y[0], self.order_of(state), part.learner, part.rule, part.objective, self.settings.seed,
-                t - len(recent), True, self._no_counts(), recent,
+                self.dataset.rows, self.y[0], self.order_of(state), part.learner, part.rule, part.objective,
+                self.settings.seed, t - len(recent), True, self._no_counts(), recent,
             )  # fmt: skip
             state.weighing = state.weighing.opened(state.plan, recent[:, 1], t)
         return state

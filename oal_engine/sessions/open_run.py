@@ -14,6 +14,8 @@ import numpy as np
 
 from ..kernel import jit
 from ..kernel.draws import draw
+from ..kernel.learners import plain_seconds
+from ..kernel.spending import CANDIDATES, FIND
 from ..store import Status, Store, now
 from .fold import Run
 from .labels import FILE, SKIP, KnownLabel, known_labels_of, labels_of_questions
@@ -96,7 +98,8 @@ class OpenRun(Run):
         self._decisions = Decisions.empty(*[self.several] * bool(self.several), self.rounds)
         self._entries: list[Entry] = []  # cache of `log`: the answered entries that it has read
         self._undo_point: tuple[State, Decisions] | None = None  # before the last answer, if undo can restore it
-        with jit.whole_stream(None, len(log.order) * FOLD_SECONDS):
+        compared = min(CANDIDATES, self.rounds) * (self.settings.goal == FIND)
+        with jit.whole_stream(None, len(log.order) * (FOLD_SECONDS + plain_seconds(self.dataset.rows, None, compared))):
             for state in Reproduction(self, log):
                 self.state = state
                 self._record_decisions()

@@ -311,7 +311,14 @@ def create(
     horizon = left if own.horizon is None else whole(own.horizon, "horizon", 1)
     budget = int(capped(budget, max(horizon, left))) if cap else budget
     spending.plan(
-        chosen.rule, budget, horizon, own.audit, own.audit_trains, own.pace, chosen.rule_parameters, own.floor,
+        chosen.rule,
+        budget,
+        horizon,
+        own.audit,
+        own.audit_trains,
+        own.pace,
+        chosen.rule_parameters,
+        own.floor,
         own.goal,
     )
     rho = chosen.known_rho(own.rho, own.weights, own.metric)

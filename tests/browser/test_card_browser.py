@@ -85,7 +85,7 @@ def test_tabs_drawn_anew_leave_the_focus_where_it_was(label):
     expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
     tab = page.get_by_role("tab", name="Guidelines")
     drawn_anew = "list => list.replaceWith(list.cloneNode(true))"
-    page.get_by_role("tab", name="Find").focus()
+    page.get_by_role("tab", name="List").focus()
     tab.focus()
     page.get_by_role("tablist").evaluate(drawn_anew)
     expect(tab).to_be_focused()
@@ -140,13 +140,13 @@ def test_space_skips_wherever_was_clicked(label, store):
         card.saved()
 
     expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
-    page.get_by_role("tab", name="Find").click()
-    expect(page.get_by_role("tab", name="Find")).to_be_focused()
+    page.get_by_role("tab", name="List").click()
+    expect(page.get_by_role("tab", name="List")).to_be_focused()
     page.get_by_text("Search all items").wait_for()
     page.keyboard.press("ArrowRight")
     expect(page.get_by_role("tab", name="Guidelines")).to_be_focused()
     page.keyboard.press(" ")
-    page.get_by_role("tab", name="Find").click()
+    page.get_by_role("tab", name="List").click()
     skipped(1)
     page.get_by_role("tab", name="Pushed").click()
     page.get_by_text("Wrong marks train the model").click()
@@ -174,7 +174,7 @@ def test_only_controls_that_do_something_are_shown_at_the_beginning(label):
     page, controls = card.page, card.root.locator("button:visible")
     assert controls.count() <= 9
     assert [] == [each for each in controls.all() if each.get_attribute("aria-disabled") == "true"]
-    expect(page.get_by_role("tab")).to_have_text(["Progress", "Find", "Guidelines"])
+    expect(page.get_by_role("tab")).to_have_text(["Progress", "List", "Guidelines"])
     card.press("a")
     expect(card("undo")).to_be_visible()
     expect(page.get_by_role("tab", name="History")).to_be_visible()

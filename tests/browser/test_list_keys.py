@@ -97,7 +97,7 @@ def test_a_key_without_an_open_row_is_refused_aloud(visit, app, store, goods):
         session.answer(f"e{session.place.asked.id}", session.place.asked.id, 1)
     page = visit(app, f"/Label?session={session.id}")
     card = Card(page)
-    walk(page, "Find")
+    walk(page, "List")
     page.locator(".rows .open").wait_for()
     page.keyboard.press("Enter")
     expect(page.locator(".rows .open")).to_have_count(0)

@@ -72,6 +72,12 @@ def words(at):
     )
 
 
+def details(at, session):
+    """Show the figures for researchers on the Label page, and check that the page does not fail."""
+    assert not at.toggle(key=f"researchers-{session}-toggle").set_value(True).run().exception
+    return at
+
+
 def listed(session, name, at=None, **state):
     """Run the Label page and open the panel `name`, with the state that a browser would send for its list. Check that
     the page does not fail."""

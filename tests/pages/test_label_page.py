@@ -22,7 +22,7 @@ from oal_engine.sessions.log import Entry
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SKIP, SessionError, Settings, create
 from oal_engine.sessions.state import Progress
-from tests.harness.pages import BINARY, WAIT, listed, press, run, words
+from tests.harness.pages import BINARY, WAIT, details, listed, press, run, words
 from ui import charts
 from ui.components import item_list
 from ui.label import card_server, messages
@@ -78,13 +78,13 @@ def test_what_the_model_was_told_is_not_highlighted(work):
 
 def test_plotly_accepts_the_charts(work):
     session = work().session
-    estimate = SimpleNamespace(value=0.5, low=0.4, high=0.6)
+    estimate = estimates.Estimate(0.5, 0.4, 0.6)
     points = [(t, None, {key: {"sum": estimate, "f1": estimate} for key in NAMES}) for t in (10, 20)]
-    figures = [*curves.of_session(session), *curves.estimated(session, points), curves._answers(session)]
-    assert 6 == len(figures)
+    figures = [*curves.of_session(session), *curves.estimated(session, points), curves.answers(session), curves.found(session, estimate)]
+    assert 7 == len(figures)
     drawn = [charts.figure(chart) for chart in figures]
     bands = [trace for figure in drawn for trace in figure["data"] if "fill" in trace]
-    assert ["none"] * 4 == [band["mode"] for band in bands]  # by default Plotly draws a dot for each of few points
+    assert ["none"] * 5 == [band["mode"] for band in bands]  # by default Plotly draws a dot for each of few points
     for figure in drawn:
         assert figure["data"]
         assert len(figure["data"]) == len(go.Figure(figure).data)
@@ -125,7 +125,7 @@ def test_labels_are_added_at_the_end_and_on_the_way(app_store, work, keep):
 def test_scoring_the_stream_at_the_end_keeps_no_event_waiting(work, monkeypatch):
     """While one browser waits for the summary at the end of a long stream, another can undo the last answer."""
     server, scored = work(19, learner="pa-i", rule="all", budget=18), Event()
-    monkeypatch.setattr(outcome, "table", lambda session: [("Scored", str(scored.wait(WAIT)))])
+    monkeypatch.setattr(outcome, "end", lambda session: [("Scored", str(scored.wait(WAIT)))])
     with ThreadPoolExecutor() as threads:
         shown = threads.submit(server.payload)
         undo = {"id": "u", "action": "undo", "question": server.session.previous}
@@ -507,6 +507,7 @@ SETTINGS = Settings(
         "audit": 0,
         "floor": 0,
         "audit_trains": True,
+        "goal": "stream",
     }
     | {"parameters": {"learner": {}, "rule": {}}}
 )
@@ -588,18 +589,6 @@ def test_the_card_says_why_an_item_is_asked(rule, draw, sentence):
     assert sentence == why(SimpleNamespace(settings=SimpleNamespace(rule=rule)), question, SimpleNamespace(labels=1))
 
 
-def test_the_hint_waits_for_calm_and_for_a_flat_metric():
-    calm = log(range(100), surprising=(20,))
-    flat, steep = ([0, 60, 99], [0.2, 0.7, 0.705]), ([0, 60, 99], [0.2, 0.6, 0.7])
-    hint = "Last confident mistake: 80 labels ago. F1 changed by 0.01 over 50 labels."
-    assert hint in advice.stopping(calm, 0, "F1", flat)
-    assert "only a hint" in advice.stopping(calm, 0, "F1", flat)
-    assert "a hint" not in advice.stopping(calm, 0, "F1", steep)
-    assert "a hint" not in advice.stopping(log(range(100), surprising=(90,)), 0, "F1", flat)
-    assert "Advice on stopping appears after 50 labels." == advice.stopping(log(range(9)), 0, "F1", flat)
-    assert "F1" not in advice.stopping(calm, 0, "F1", ([0, 99], [np.nan, np.nan]))
-
-
 def test_answers_that_differ_from_the_file_are_counted_beside_the_figures(work, keep):
     """In a multi-class session the page counts the answers that differ from the file's labels, and says that its
     metrics use the file's labels. The explanation of push-and-query says so, too."""
@@ -612,7 +601,7 @@ def test_answers_that_differ_from_the_file_are_counted_beside_the_figures(work, 
         )
     wrong = sum(entry.label != session.y[entry.item] for entry in session.log if entry.label)
     assert wrong >= 13
-    at = run("pages/1_Label.py", session=str(session.id))
+    at = details(run("pages/1_Label.py", session=str(session.id)), session.id)
     sentence = f"{wrong} of 40 answers differ from the labels of the file; the figures use the file's labels."
     assert sentence in words(at)
     counted = session.evaluate(session.place.counts, "push_query")["accuracy"]
@@ -631,10 +620,10 @@ def test_estimates_have_intervals_and_never_stand_beside_exact_figures(work, kee
     and says that they understate the final model."""
     plain = keep("plain", 1200, reading.Columns(("text",)))
     few, many = work(20, plain, **BINARY), work(150, plain, 3, **BINARY)
-    at = run("pages/1_Label.py", session=str(few.session.id))
+    at = details(run("pages/1_Label.py", session=str(few.session.id)), few.session.id)
     assert estimates.of_session(few.session).reason in words(at)
     assert "F1, estimated" not in words(at)
-    text = words(run("pages/1_Label.py", session=str(many.session.id)))
+    text = words(details(run("pages/1_Label.py", session=str(many.session.id)), many.session.id))
     assert "F1, estimated" in text
     assert outcome.last_quarter(estimates.look(many.session)[1]) in text
     assert "so far" not in text
@@ -644,7 +633,7 @@ def test_estimates_have_intervals_and_never_stand_beside_exact_figures(work, kee
     closed = seen._replace(now=replace(seen.now, closed=1233))
     many.session.answer("one more", many.session.place.asked.id, -1)  # so that the page looks again
     monkeypatch.setattr(estimates, "look", lambda session, points=60: closed)
-    text = words(run("pages/1_Label.py", session=str(many.session.id)))
+    text = words(details(run("pages/1_Label.py", session=str(many.session.id)), many.session.id))
     assert "Estimates end at item 1,234" in text
     assert "understate the final model" in text
 
@@ -665,7 +654,9 @@ def test_a_class_named_by_one_letter_has_that_key(names, keys):
 
 
 def test_metrics_are_explained_where_they_stand(work):
-    bodies = " ".join(str(each.proto.body) for each in run("pages/1_Label.py", session=work().session.id).get("html"))
+    session = work().session.id
+    at = details(run("pages/1_Label.py", session=session), session)
+    bodies = " ".join(str(each.proto.body) for each in at.get("html"))
     for word in ("push", "push-and-query", "Weighted sum", "F1", "pushed", "Precision"):
         assert f'tabindex="0">{word}<span role="tooltip">{MEANINGS[word]}' in bodies
 

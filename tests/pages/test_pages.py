@@ -226,7 +226,7 @@ def test_a_stream_without_labels_says_why_it_has_no_figures_yet(store, tmp_path)
     dataset, _ = datasets.import_file(store, path, "plain", reading.Columns(text=("text",)))
     opened = Session(store, create(store, dataset, "PAA-I", budget=20))
     shown = words(run("pages/1_Label.py", session=str(opened.id)))
-    assert "Curves and figures appear here after 10 answers: 10 more answers to go." in shown
+    assert "What you have found appears here after 10 answers: 10 more answers to go." in shown
     for k in range(10):
         opened.answer(f"e{k}", opened.place.asked.id, -1)
     at = run("pages/1_Label.py", session=str(opened.id))

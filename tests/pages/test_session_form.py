@@ -4,12 +4,20 @@ import pytest
 
 from oal_engine import datasets
 from oal_engine.datasets import reading
+from oal_engine.kernel.spending import FIND, STREAM
 from oal_engine.sessions import settings
 from oal_engine.sessions.insights import certainty
 from oal_engine.sessions.session import Session
-from tests.harness.pages import form, press, run, words
+from tests.harness.pages import details, form, press, run, words
 from ui.label.card_server import CardServer
 from ui.label.panels import advice
+
+
+def stream_form():
+    """Open the form, and choose a model of a stream."""
+    at = form()
+    at.segmented_control(key="new-goal").set_value(STREAM).run()
+    return at
 
 
 def test_the_form_plans_a_session(app_store, keep):
@@ -17,6 +25,7 @@ def test_the_form_plans_a_session(app_store, keep):
     keep()
     at = run("home.py", annotator="anna")
     at.button(key="new").click().run()
+    at.segmented_control(key="new-goal").set_value(STREAM).run()
     at.number_input(key="new-audit").set_value(25)
     at.toggle(key="new-audit-trains").set_value(False)
     at.selectbox(key="new-pace").select("Evenly over the first 50 %")
@@ -31,16 +40,26 @@ def test_the_form_plans_a_session(app_store, keep):
     assert expected == {key: session[key] for key in expected}
 
 
+def test_the_form_asks_what_is_wanted(app_store, keep):
+    """A file that is all there is searched for its items unless a model is wanted, for which the form asks more."""
+    keep()
+    at = form()
+    assert not [box.key for box in at.toggle if box.key.startswith("new-feed")]
+    press(at, "new-send")
+    press(stream_form(), "new-send")
+    assert [STREAM, FIND] == [row["goal"] for row in app_store.sessions()]
+
+
 def test_the_form_says_what_a_budget_will_show_where_the_truth_is_not_known(app_store, keep):
     keep("plain", 400, reading.Columns(("text",)))
-    at = form()
+    at = stream_form()
     assert "With 300 labels F1 is usually known to within" in words(at)
     at.number_input(key="new-budget").set_value(50).run()
     assert "50 labels are too few" in words(at)
     at.number_input(key="new-audit").set_value(25).run()
     assert "too few" not in words(at)
     keep("labelled", 40)
-    at = form()
+    at = stream_form()
     assert "300 labels" not in words(at)
 
 
@@ -62,7 +81,7 @@ def test_a_floor_is_forecast_in_the_form_and_shown_beside_the_card(app_store, ke
     """The form forecasts the guaranteed share of relevant items found. The session gets the recommended share of random
     questions, and its page shows the guarantee so far and the effect of more labels."""
     keep("plain", 400, reading.Columns(("text",)))
-    at = form()
+    at = stream_form()
     at.toggle(key="new-floor").set_value(True).run()
     at.number_input(key="new-budget").set_value(80)
     at.number_input(key="new-share").set_value(25.0).run()
@@ -80,7 +99,7 @@ def test_a_floor_is_forecast_in_the_form_and_shown_beside_the_card(app_store, ke
         session.answer(f"e{k}", asked.id, 1 if "good" in session.dataset.item(asked.item)["text"] else -1)
     at = run("pages/1_Label.py", session=str(session.id))
     at.session_state["panel"] = "Progress"
-    text = words(at.run())
+    text = words(details(at.run(), session.id))
     end, more = certainty.expected(session), certainty.labels_for(session)
     assert f"{certainty.of_session(session)} At the end probably {100 * end:.0f} %." in text
     assert (more <= 80) == (f"{more:,} more labels would raise" in text)
@@ -91,7 +110,7 @@ def test_a_floor_that_the_budget_cannot_give_is_called_so(app_store, keep):
     """If the budget cannot guarantee that even a tenth of the relevant items are found, the form says so. The page says
     so too, and does not say that more labels would raise the guarantee."""
     keep("plain", 3000, reading.Columns(("text",)))
-    at = form()
+    at = stream_form()
     at.toggle(key="new-floor").set_value(True).run()
     at.number_input(key="new-budget").set_value(60)
     at.number_input(key="new-share").set_value(1.0).run()
@@ -103,14 +122,14 @@ def test_a_floor_that_the_budget_cannot_give_is_called_so(app_store, keep):
         session.answer(f"e{k}", session.place.asked.id, -1)
     at = run("pages/1_Label.py", session=str(session.id))
     at.session_state["panel"] = "Progress"
-    text = words(at.run())
+    text = words(details(at.run(), session.id))
     assert certainty.NO_GUARANTEE in text
     assert "more labels would raise" not in text
 
 
 def test_a_budget_above_the_number_of_items_is_capped_and_said(app_store, keep, command, tmp_path):
     plain = keep("plain", 68, reading.Columns(("text",)))
-    at = form()
+    at = stream_form()
     capped = "There are 68 items, so the budget is 68 labels, not 300."
     assert capped in words(at)
     assert "68 labels are too few to show how good the model is" in words(at)
@@ -133,7 +152,7 @@ def test_only_what_spreads_labels_asks_for_the_length_of_a_feed(keep):
     """The form asks for the length of a live feed only if labels are spread over the stream. The choice of a pace is
     disabled for query rules that do not ask by random draw."""
     keep()
-    at = form()
+    at = stream_form()
     feeds = [box.key for box in at.toggle if box.key.startswith("new-feed")]
     assert 1 == len(feeds)
     at.selectbox(key="new-algorithm").select("PAA-I").run()
@@ -150,7 +169,7 @@ def test_a_stream_that_may_change_is_met_with_later_labels_and_recent_answers(ap
     as its algorithm has such parameters."""
     keep()
     for algorithm, expected in (("auto", {"early": 0, "memory": 100}), ("auto-sum", {"early": 0, "memory": 2000})):
-        at = form()
+        at = stream_form()
         at.selectbox(key="new-algorithm").select(algorithm).run()
         at.toggle(key="new-changes").set_value(True).run()
         at.button(key="new-send").click().run()

@@ -14,7 +14,9 @@ def estimated(known=(), slope=2.0, deviation=0.1):
     """Return a ranking of SIZE items, with margins from 4 to -4 and a fitted curve of their chances of being positive.
     The items in `known` are known to be positive."""
     is_known = np.isin(np.arange(SIZE), known)
-    curve = Curve(1.0, np.zeros(2), np.array([0, slope, 0, 0]), deviation * np.eye(4))
+    line = np.array([0, slope, 0, 0])
+    draws = line + deviation * np.random.default_rng(5).normal(size=(ranking.DRAWS, 4))
+    curve = Curve(1.0, np.zeros(2), line, draws)
     return Ranking(np.arange(SIZE), np.linspace(4, -4, SIZE), is_known, SIZE // 2, curve)
 
 
@@ -75,11 +77,25 @@ def test_the_fit_finds_the_curve_that_made_the_answers(bend):
         return 1.5 * x - 1 - bend * np.maximum(x - 0.43, 0) / 2
 
     fitted = ranking.fit(margins, rng.random(5000) < 1 / (1 + np.exp(-line(margins))), chances)
-    draws = fitted.chances(grid, fitted.line + rng.normal(size=(2000, 4)) @ fitted.errors.T)
+    draws = fitted.chances(grid, fitted.draws)
     low, high = np.quantile(draws, [0.005, 0.995], axis=0)
     true = 1 / (1 + np.exp(-line(grid)))
     assert ((low < true) & (true < high)).all()
     assert (high - low).max() < 0.35  # about the width for 250 answers
+
+
+def test_separable_answers_give_a_narrow_interval():
+    """Where margins separate the classes, the interval of the positives among all items is not wide: lines that the
+    answers contradict do not count."""
+    rng = np.random.default_rng(3)
+    margins = rng.normal(size=2000)
+    asked = np.arange(80)
+    curve = ranking.fit(margins[asked], margins[asked] > 0.5, np.ones(80))
+    order = np.argsort(-margins)
+    listed = int((margins > 0.5).sum())
+    (depth,) = Ranking(order, margins[order], np.zeros(2000, bool), listed, curve).depths([listed])
+    assert depth.precision.low > 0.7
+    assert depth.recall.low > 0.7
 
 
 @pytest.mark.parametrize("positive", [[1] * 4 + [0] * 40, [1] * 40 + [0] * 4, [0, 1] * 20])

@@ -796,7 +796,7 @@ class Card {
     const tally = [
       ...few,
       [skipped, "skipped"],
-      [streamed, stream ? `of ${number(stream)} streamed` : "streamed"],
+      ...(streamed === null ? [] : [[streamed, stream ? `of ${number(stream)} streamed` : "streamed"]]),
       ...(pushed === null ? [] : [[pushed, "pushed", this.payload.pushed]]),
     ];
     for (const button of this.classes.children) {

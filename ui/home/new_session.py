@@ -13,6 +13,7 @@ from oal_engine.datasets.reading.parsed import name_list
 from oal_engine.kernel import metrics
 from oal_engine.kernel.algorithms import drifting, strategy
 from oal_engine.kernel.query_rules import paceable, spreads
+from oal_engine.kernel.spending import FIND, STREAM
 from oal_engine.sessions.insights import certainty, estimates
 from oal_engine.sessions.settings import MOST_KNOWN, capped, capped_words, labels_of_questions
 from oal_engine.store import Store
@@ -81,10 +82,16 @@ PACE_HELP = "Questions become rarer or more frequent, so that the labels last ab
 THRESHOLD_HELP = "A margin of at least this value predicts the rare class."
 AIM_HELP = "The weighted sum of sensitivity and specificity, or the cost of misses and false alarms."
 AIMS = {"sum": "Weighted sum", "cost": "Cost"}
-WHAT_COUNTS = {"Balance": "auto", "Find them all": "auto-sum"}
+WHAT_COUNTS = {"Balance": "auto", "Miss few": "auto-sum"}
 WHAT_COUNTS_HELP = (
-    "Balance: few relevant items are missed, and few items in the list are wrong (F1). Find them all: fewer are "
-    "missed, and more items in the list are wrong (the sum of sensitivity and specificity)."
+    "Balance: few relevant items are missed, and few items in the list are wrong (F1). Miss few: fewer are missed, and "
+    "more items in the list are wrong (the sum of sensitivity and specificity)."
+)
+WANTED = {FIND: "The items themselves", STREAM: "A model for later items"}
+WANTED_HELP = (
+    "The items themselves: questions come from the whole file, where they help most to find its items; one in ten is "
+    "random, so that the figures stay true. A model for later items: the file is passed once, as if its items came one "
+    "by one."
 )
 QUESTIONS = "Several questions, one a line (name: guidelines)"
 QUESTIONS_HINT = "exercise: also a walk\n  team sport\nfood"
@@ -125,6 +132,10 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
     many = _many(row)
     classes = _many_classes(row) if many else _rare_class(row)
     begin_with, first = st.container(), FIRST[many]
+    goal = st.segmented_control(
+        "What do you want?", WANTED, default=FIND, format_func=WANTED.__getitem__, required=True, key="new-goal",
+        help=WANTED_HELP,
+    )  # fmt: skip
     guidelines, examples = _guidelines(row, classes.get("positive_name"))
     classes |= examples
     start = st.container()
@@ -140,27 +151,28 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
         st.subheader("For researchers", anchor=False)
         chosen = choose_strategy(many, first)
         kind = strategy(chosen.get("algorithm"), chosen.get("learner"), chosen.get("rule"))
-        plan = _plan(kind.rule)
+        finds = goal == FIND and "column" not in classes and kind.rule in paceable()
+        plan = _plan(kind.rule, finds) | {"goal": FIND if finds else STREAM}
         some = st.container()
         more = _more(many) | shares | {"guidelines": guidelines, "owner": annotator(), "name": name or None}
     labels, whole, measures = _labels_of_file(row, many, classes)
     with begin_with if whole < row["items"] else some:
         n_known, beginning = _known_labels(row, labels, whole, measures)
-    if plan["audit"] or plan["pace"] or st.session_state.get("new-floor") or spreads(kind.rule):
+    if not finds and (plan["audit"] or plan["pace"] or st.session_state.get("new-floor") or spreads(kind.rule)):
         with feed:
             plan["horizon"] = _horizon(row)
             if spreads(kind.rule) and st.toggle(CHANGES, key="new-changes", help=CHANGES_HELP):
                 chosen["parameters"] |= drifting(kind.learner, kind.rule)
     items = max(row["items"] - n_known, plan.get("horizon") or 0)
     asked, budget = budget, capped(budget, items) if budget else budget
-    if not many:
+    if not many and not finds:
         with certain:
             plan["floor"] = _floor(row, budget, plan.get("horizon"), classes.get("positive_class"))
             if "column" in classes:
                 plan |= {"floor": plan["floor"] or certainty.RECOMMENDED, "pace": plan["pace"] or 1.0}
     if budget and budget >= 1:
         with promise:
-            small_note(" ".join(_promise(row, int(asked), int(budget), items, many, plan["audit"])))
+            small_note(" ".join(_promise(row, int(asked), int(budget), items, many, plan["audit"] or finds)))
     sent = start.button("Start labeling", type="primary", key="new-send")
     return {"dataset": dataset, "budget": budget} | classes | beginning | chosen | plan | more, sent
 
@@ -191,13 +203,13 @@ def _what_to_ask(row: dict[str, Any], classes: dict[str, Any]) -> tuple[str, dic
     return WHAT_COUNTS[counts], classes
 
 
-def _promise(row: dict[str, Any], asked: int, budget: int, items: int, many: bool, audit: float) -> Iterator[str]:
+def _promise(row: dict[str, Any], asked: int, budget: int, items: int, many: bool, checks: float) -> Iterator[str]:
     """Yield sentences: whether the budget is capped, how long it takes to give the labels, and how precisely they will
     show the quality of the model."""
     if cap := capped_words(asked, items):
         yield cap
     yield DURATION.format(counted(budget, "label"), counted(max(1, round(budget * LABEL_SECONDS / 60)), "minute"))
-    if not (audit or _labelled(row)):
+    if not (checks or _labelled(row)):
         yield estimates.forecast(budget, many)
 
 
@@ -442,11 +454,14 @@ def _floor(row: dict[str, Any], budget: float | None, horizon: int | None, rare:
     return certainty.RECOMMENDED
 
 
-def _plan(rule: str) -> dict[str, Any]:
-    """Ask for the share of random checks and for the pace of spending. Return arguments of `settings.create`."""
+def _plan(rule: str, finds: bool) -> dict[str, Any]:
+    """Ask for the share of random checks and, unless a session finds the items of a file, for the pace of spending.
+    Return arguments of `settings.create`."""
     left, right = st.columns(2)
     audit = left.number_input("Random checks (% of the budget)", 0, 90, 0, 5, key="new-audit", help=CHECKS)
     trains = left.toggle("Random checks train the model too", True, key="new-audit-trains", help=TRAINS)
+    if finds:
+        return {"audit": audit / 100, "audit_trains": trains, "pace": None}
     paced = rule in paceable()
     help = PACE_HELP if paced else f"Only rules that ask at random can be paced: {rule} does not."
     pace = right.selectbox("Spend the budget", list(PACES), key="new-pace", disabled=not paced, help=help)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, cast
 import streamlit as st
 
 from oal_engine.datasets.search import Search
+from oal_engine.kernel.spending import FIND
 from oal_engine.output.meanings import MEANINGS
 from oal_engine.sessions.insights import outcome
 from oal_engine.sessions.items import SAVED, Items, Show, verdict
@@ -39,7 +40,7 @@ STREAMLIT_KEYS = "cr"  # Streamlit listens to them wherever the focus is
 FIRST_WAIT_SECONDS = 1.0  # that a page waits for a view that has never been computed
 CACHE_TIMES, CACHE_SECONDS = 20, 2.0  # a view is cached for 20 times its computation time, at most 2 idle seconds
 SKIPPED_AHEAD = 6  # skipped items that the browser gets at a time
-COMPILED_AFTER = 10  # answers in this server: who gives as many will give more
+COMPILED_AFTER = 10  # answers: who gives as many will give more
 MOST_OPEN = 300  # sessions that stay open in this server; with more in use, each answer would reopen one
 
 BACKGROUND = ThreadPoolExecutor(1, "background")
@@ -103,6 +104,8 @@ class CardServer:
         self._last_labeled: dict[str, int] = {}  # by annotator: the question they answered last, unless they skipped it
         self._events = 0
         self._reopened: dict[str, int] = {}  # by annotator: a question whose answer is being replaced
+        if self.session.state.spent >= COMPILED_AFTER:  # its list needs machine code
+            compile_later(self.session)
 
     @property
     def is_computing(self) -> bool:
@@ -279,7 +282,7 @@ class CardServer:
     @property
     def outcome(self) -> tuple[list[tuple[str, str]], list[str]]:
         """The outcome of the session as lines of a table, and remarks on it in sentences."""
-        lines: list[tuple[str, str]] = self.cached("outcome", lambda: outcome.table(self.session))
+        lines: list[tuple[str, str]] = self.cached("outcome", lambda: outcome.end(self.session))
         return lines, [*outcome.about_known_labels(self.session), *outcome.differing(self.session)]
 
     @property
@@ -346,6 +349,8 @@ class CardServer:
 
     def _place(self, place: Place, question: dict[str, Any] | None) -> dict[str, Any]:
         counters = asdict(place.progress)
+        if self.session.settings.goal == FIND:  # no item passes before the end
+            counters |= {"streamed": None, "pushed": None}
         if question:
             return {"question": question, "end": None, "counters": counters, "result": None}
         end = "joining" if place.progress.end == "others" and self.session.someone_joins else place.progress.end

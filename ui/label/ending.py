@@ -79,7 +79,7 @@ def _list(server: CardServer) -> None:
 
 
 def _open_find(session: int) -> None:
-    st.session_state["panel"] = "Find"
+    st.session_state["panel"] = "List"
     item_list.walk(session, "find")
 
 

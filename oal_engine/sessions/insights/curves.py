@@ -97,7 +97,7 @@ def of_session(session: Run) -> list[Chart]:
             lines = [Line(NAMES[key], COLORS[key], rounds, each[name]) for key, each in metrics_by_evaluation.items()]
             charts.append(_chart(name, title, lines, FRACTION, session.rounds))
     else:
-        charts.append(_answers(session))
+        charts.append(answers(session))
     done = np.maximum(counts.sum((1, 2, 3)), 1)
     lines = [Line("asked", PALETTE[2], rounds, counts[..., 1].sum((1, 2)) / done)]
     if not session.multiclass:
@@ -131,7 +131,18 @@ def estimated(session: Run, points: list[estimates.Point]) -> list[Chart]:
     return charts
 
 
-def _answers(session: Run) -> Chart:
+def found(session: Run, total: estimates.Estimate | None) -> Chart:
+    """Return the chart of the positives among the answers. total: number of positives in the file (None: unknown)."""
+    labels = np.array(session.labels, dtype=int)
+    steps = np.arange(labels.size + 1)
+    lines = [Line("met by your answers", PALETTE[0], steps, np.append(0, (labels == 1).cumsum()))]
+    if total:
+        value, low, high = (np.full(2, end) for end in total)
+        lines.append(Line("there are about", PALETTE[-1], steps[[0, -1]], value, (low, high)))
+    return _chart("found", "Found", lines, COUNT, session.state.budget, "answers")
+
+
+def answers(session: Run) -> Chart:
     """Return the chart of the answers of each class, as the labels are spent; with many classes, only of the most
     frequent."""
     labels = np.array(session.labels, dtype=int)

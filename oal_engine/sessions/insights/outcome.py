@@ -21,10 +21,11 @@ from ..session import Session
 from . import certainty, estimates, ranking
 from .curves import percent
 from .estimates import Estimate, Estimates
-from .ranking import Ranking
+from .ranking import Depth, Ranking
 
 AUDITED = ("precision", "sensitivity", "f1")  # metrics of the deciders of an audited column
 MORE = 50  # number of additional answers whose benefit is stated
+ENOUGH = 0.95  # share of the positives that was found at least, from which on more answers are not advised
 FEWEST = 5  # positive answers: with fewer the comparison with random questions is left out
 
 
@@ -63,6 +64,29 @@ def table(session: Session) -> list[tuple[str, str]]:
         lines = of_session(session).lines(session.settings.positive_name)
     certain = certainty.of_session(session)
     return [*lines, *_metric_lines(session), *([("Guaranteed", str(certain))] if certain else [])]
+
+
+def end(session: Session) -> list[tuple[str, str]]:
+    """Return the two numbers with which a session ends, as table rows: how many positives were found, and the share of
+    the list that is right. Where they are unknown, return the rows of `table`."""
+    if session.several or session.multiclass or not linear(session.learner):
+        return table(session)
+    now = found(of_session(session).ranking)
+    if not now:
+        return table(session)
+    value, most = now.found.value, _whole(now.total)
+    about = "about " * (now.found.low < now.found.high)
+    return [("Found", f"{about}{value:,.0f} of {most}"), ("Right in the list", now.depth.in_words[0])]
+
+
+def lists(run: Session | OneQuestion) -> list[tuple[str, str]]:
+    """Return the quality of the list as a head and rows of a table; [] if it is not known."""
+    if run.multiclass or not linear(run.learner):
+        return []
+    ranking = of_session(run).ranking
+    depths = ranking.depths([ranking.listed]) if ranking.listed else None
+    titles = [TITLES[name] for name in AUDITED]
+    return [("", "In the list"), *zip(titles, depths[0].in_words)] if depths else []
 
 
 def deciders(session: Session) -> dict[str, OneQuestion]:
@@ -206,6 +230,52 @@ def next_steps(session: Session) -> list[str]:
         steps.append("To know how good the final model is, give a new session random checks: 25 % of its budget.")
     steps.append("The page Replay shows what each answer changed, and what another algorithm would have asked.")
     return steps
+
+
+class Found(NamedTuple):
+    """The list of positives so far, as numbers of items, each with its interval: the positives in it (`found`), those
+    that it lacks (`missed`), and all of them (`total`). precision: share of the list that is right. depth: the quality
+    of the list."""
+
+    found: Estimate
+    missed: Estimate
+    total: Estimate
+    depth: Depth
+
+    def sentences(self, recent: list[int], name: str) -> list[str]:
+        """Say how many were found, what more answers would find, and what stopping costs. recent: the latest labels.
+        name: name of the positive class."""
+        about = "about " * (self.found.low < self.found.high)
+        yes = round(MORE * recent.count(1) / max(1, len(recent)))
+        right = self.depth.in_words[0]
+        stop = f"Stopping here would miss {about}{_whole(self.missed)}."
+        if self.depth.recall.low >= ENOUGH or (self.missed.value < 1 and not yes):
+            stop = "You can stop here: more answers would change little."
+        return [
+            f"You have found {about}{self.found.value:,.0f} of {_whole(self.total)} that are {name}; {right} of the "
+            "list is right.",
+            f"{MORE} more answers would meet about {yes:,} more. {stop}",
+        ]
+
+
+def _whole(number: Estimate) -> str:
+    """Write a number of items with its interval."""
+    low, high = floor(number.low), ceil(number.high)
+    return f"{number.value:,.0f}" + f" ({low:,} to {high:,})" * (low < high)
+
+
+def found(ranking: Ranking) -> Found | None:
+    """Return the present list as numbers of items; None if there is no list, or if too little is known about it."""
+    depths = ranking.depths([ranking.listed]) if ranking.listed else None
+    if not depths or not depths[0].recall.value:
+        return None
+    depth, sure = depths[0], int(ranking.positive.sum())
+    most = ranking.rounds.size + ranking.missed
+    hits = Estimate(*(ranking.listed * share for share in depth.precision))
+    totals = [max(sure, min(most, hits.value / max(share, 1e-9))) for share in depth.recall]
+    total = Estimate(totals[0], totals[2], totals[1])
+    missed = Estimate(*(max(0.0, each - hits.value) for each in total))
+    return Found(hits, missed, total, depth)
 
 
 class Outcome(NamedTuple):

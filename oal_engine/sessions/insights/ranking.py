@@ -34,6 +34,7 @@ POWER = 0.75  # exponent of the weights 1 / chance of being asked
 MOST_WORTH = 250  # effective number of answers: above it, the shape of the curve errs more than the answers
 PENALTIES = np.array([1e-3, 1e-3, 1, 1])  # on squared coefficients of a curve: without them, its slopes could diverge
 STEPS, LONGEST_STEP, EXACT = 100, 3.0, 1e-9  # of Newton's method
+CANDIDATES = 4096  # lines from which the random curves are drawn
 DRAWS = 512  # random curves, each with random numbers of positives, for the intervals
 
 
@@ -68,13 +69,13 @@ class Curve(NamedTuple):
     """The chance of being positive as a function of the margin: the logistic function of a line with two bends.
 
     scale: unit of margins. bends: margins at which the slope changes. line: coefficients of the line, its height and
-    three slopes, shape (4,). errors: square root (Cholesky factor) of the covariance of the coefficients, shape (4, 4).
+    three slopes, shape (4,). draws: DRAWS other lines that fit the answers, each as often as it is probable.
     """
 
     scale: float
     bends: np.ndarray
     line: np.ndarray
-    errors: np.ndarray
+    draws: np.ndarray
 
     def chances(self, margins: np.ndarray, lines: np.ndarray | None = None) -> np.ndarray:
         """Return the chances at these margins. lines: coefficients of n other lines to use instead, shape (n, 4); then
@@ -134,7 +135,7 @@ class Ranking:
     def _intervals(self, items: Sequence[int]) -> tuple[list[list[float]], list[list[float]]]:
         """Compute the lower and the upper ends of precision, recall and F1 at each depth, by quasi-random draws.
         Neighbors in the ranking are grouped and treated alike."""
-        from scipy.stats import qmc  # takes a second
+        from scipy.stats import qmc
 
         assert self.curve
         size = self.rounds.size
@@ -142,16 +143,17 @@ class Ranking:
         without, sure = (np.append(0, np.cumsum(each))[ends] for each in (~self.positive, self.positive))
         sums = np.append(0, np.cumsum(np.where(self.positive, 0, self.margins)))[ends]
         sizes = np.diff(without)
-        normal = scipy.special.ndtri(qmc.Halton(6, scramble=False).random(DRAWS + 1)[1:])  # the first point is 0
-        lines = np.vstack((self.curve.line, self.curve.line + normal[:, :4] @ self.curve.errors.T))
+        # Other columns than those of `_draws`, of which these are independent; the first point is 0.
+        normal = scipy.special.ndtri(qmc.Halton(6, scramble=False).random(DRAWS + 1)[1:, 4:])
+        lines = np.vstack((self.curve.line, self.curve.draws))
         chances = self.curve.chances(np.diff(sums) / np.maximum(sizes, 1), lines)
         expected = np.hstack((np.zeros((DRAWS + 1, 1)), np.cumsum(sizes * chances, axis=1)))[1:]
         variance = np.append(0, np.cumsum(sizes * chances[0] * (1 - chances[0])))
         lows, highs = [], []
         for end in items:
             at = ends.searchsorted(end)
-            above = expected[:, at] + normal[:, 4] * np.sqrt(variance[at])
-            below = expected[:, -1] - expected[:, at] + normal[:, 5] * np.sqrt(variance[-1] - variance[at])
+            above = expected[:, at] + normal[:, 0] * np.sqrt(variance[at])
+            below = expected[:, -1] - expected[:, at] + normal[:, 1] * np.sqrt(variance[-1] - variance[at])
             hits = sure[at] + np.clip(above, 0, without[at])
             everything = hits + sure[-1] - sure[at] + np.maximum(below, 0)
             low, high = np.quantile(_shares(hits, end, everything), [TAIL, 1 - TAIL], axis=1)
@@ -184,10 +186,29 @@ def fit(margins: np.ndarray, positive: np.ndarray, chances: np.ndarray) -> Curve
         line = line + step * min(1, LONGEST_STEP / np.abs(step).max())
         if np.abs(step).max() < EXACT:
             break
-    errors = np.linalg.cholesky(np.linalg.inv(information)) * np.sqrt(max(1, weights.sum() / MOST_WORTH))
-    curve = Curve(scale, bends, line, errors)
+    errors, worth = np.linalg.cholesky(np.linalg.inv(information)), max(1, weights.sum() / MOST_WORTH)
+    curve = Curve(scale, bends, line, _draws(features, positive, weights / worth, line, errors * np.sqrt(worth)))
     lowest, highest = curve.chances(np.array([margins.min(), margins.max()]))
     return curve if lowest < highest else None
+
+
+def _draws(
+    features: np.ndarray, positive: np.ndarray, weights: np.ndarray, line: np.ndarray, errors: np.ndarray
+) -> np.ndarray:
+    """Draw lines from the posterior distribution around the most probable `line` by importance resampling: lines are
+    drawn from the normal approximation, with the Cholesky factor `errors` of its covariance, and then kept as often as
+    their probability differs from it. The approximation alone is far too wide where margins separate the classes."""
+    from scipy.stats import qmc  # takes a second
+
+    normal = scipy.special.ndtri(qmc.Halton(4, scramble=False).random(CANDIDATES + 1)[1:])
+    lines = line + normal @ errors.T
+    logits = lines @ features
+    fits = np.where(positive, -np.logaddexp(0, -logits), -np.logaddexp(0, logits)) @ weights
+    ratios = fits - (lines**2 @ PENALTIES) / 2 + (normal**2).sum(axis=1) / 2
+    shares = np.cumsum(np.exp(ratios - ratios.max()))
+    places = np.searchsorted(shares, shares[-1] * (np.arange(DRAWS) + 0.5) / DRAWS)
+    kept: np.ndarray = lines[places]
+    return kept
 
 
 def of_session(session: Session | OneQuestion, listed: np.ndarray) -> Ranking:

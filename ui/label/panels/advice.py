@@ -1,10 +1,6 @@
-"""Advice in words: how long the budget lasts, and when to stop labeling. The session never stops by itself."""
+"""How long the budget lasts, in words."""
 
-import numpy as np
-from numpy.typing import ArrayLike
-
-from oal_engine.kernel.spending import Plan, expected
-from oal_engine.sessions.insights import top_terms
+from oal_engine.kernel.spending import FIND, Plan, expected
 from oal_engine.sessions.log import Entry
 from oal_engine.sessions.settings import Settings
 from oal_engine.sessions.state import Progress
@@ -16,16 +12,12 @@ PLANNED = "{} left: questions come until about item {:,}{}."
 RUNS_OUT = " At this pace they run out at item {:,.0f} of {:,}."
 RECENT_LABELS = 50  # from which the pace is computed
 MIN_LABELS = 10  # fewer give no pace
-LAST_SURPRISE = "Last confident mistake: {} ago."
-NO_SURPRISE = "No confident mistake in {:,} labels."
-CALM_LABELS = 50  # without a confident mistake before the hint; the metric is compared over the same number
-FLAT = 0.01  # a smaller change of the metric counts as no change
-METRICS = {False: ("f1", "F1"), True: ("accuracy", "Accuracy")}  # by whether there are K classes
-Curve = tuple[ArrayLike, ArrayLike]  # rounds, and the value of the metric after each
 
 
 def spending(settings: Settings, plan: Plan | None, progress: Progress, log: list[Entry]) -> list[str]:
     """Return sentences on the labels left: how long they last, and how their use compares with the plan."""
+    if settings.goal == FIND:
+        return [f"{counted(progress.left, 'label')} left." if progress.left else "All labels are spent."]
     spent = [entry.round for entry in log if entry.label]
     stream = max(progress.stream, settings.horizon)
     if not progress.left:
@@ -77,26 +69,3 @@ def against_plan(plan: Plan, progress: Progress, log: list[Entry]) -> str:
         for what, done, planned, by_now in parts
         if planned and by_now is not None
     )
-
-
-def stopping(log: list[Entry], theta: float, title: str, curve: Curve | None = None) -> str:
-    """Return the advice: the labels since the model's last confident mistake, the change of the metric called `title`,
-    and a hint if more labels may change little."""
-    answered = [entry for entry in log if entry.label]
-    if len(answered) < CALM_LABELS:
-        return f"Advice on stopping appears after {CALM_LABELS} labels."
-    surprises = top_terms.surprises(log, theta)
-    since = sum(entry.number > surprises[-1].number for entry in answered) if surprises else len(answered)
-    advice = LAST_SURPRISE.format(counted(since, "label")) if surprises else NO_SURPRISE.format(since)
-    moved = movement(*curve, answered[-CALM_LABELS].round) if curve else None
-    if moved is not None:
-        advice += f" {title} changed by {moved:.2f} over {CALM_LABELS} labels."
-        if since >= CALM_LABELS and moved < FLAT:
-            advice += " More labels may change little. This is only a hint: rare kinds of items can still appear."
-    return advice
-
-
-def movement(rounds: ArrayLike, values: ArrayLike, first: int) -> float | None:
-    """Return the range (largest minus smallest value) of a curve after round `first`, or None if values are missing."""
-    recent = np.asarray(values, dtype=float)[np.asarray(rounds) > first]
-    return float(np.ptp(recent)) if recent.size > 1 and np.isfinite(recent).all() else None

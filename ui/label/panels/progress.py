@@ -1,9 +1,13 @@
-"""Progress at a glance: how long the budget lasts, whether to stop, curves and metrics."""
+"""Progress at a glance: what was found, what more answers would find and what stopping costs; the rest for
+researchers."""
 
 import streamlit as st
 
+from oal_engine.kernel.learners import linear
+from oal_engine.kernel.spending import FIND
 from oal_engine.output.plots import NAMES
 from oal_engine.sessions.insights import certainty, curves, drift, estimates, outcome
+from oal_engine.sessions.insights.ranking import Ranking
 from oal_engine.sessions.one_question import OneQuestion, part_of
 from oal_engine.sessions.session import Session
 
@@ -14,7 +18,11 @@ from ..card_server import CardServer
 from . import advice, chosen_question
 
 FEWEST = 10  # answers: fewer say little
-LATER = "Curves and figures appear here after {} answers: {} to go."
+RECENT = 50  # latest answers, whose share of positives tells what the next ones would find
+LATER = "What you have found appears here after {} answers: {} to go."
+UNKNOWN = "{} of your {} are {}. How many are missing can be said after five answers of either kind."
+COMPUTING = "The list is being computed."
+RESEARCHERS = "For researchers"
 CLOSED = (
     "Estimates end at item {:,}, where the last label was spent. They understate the final model, which was still "
     "learning until then."
@@ -33,12 +41,50 @@ def show(server: CardServer) -> None:
         table(heads, metrics)
         table(("In all", ""), more, "none")
     name = chosen_question(server.session.settings)
-    sentences, drawn, lines, problem, changed = server.recent(
-        f"progress {name}", lambda: _view(session, part_of(session, name))
+    run = part_of(session, name)
+    if not session.settings.audited:
+        _found(server, run, name)
+    _changes(server, run, name)
+    opened = f"researchers-{session.id}"
+    if st.toggle(RESEARCHERS, st.session_state.get(opened, False), key=f"{opened}-toggle"):
+        st.session_state[opened] = True  # a key of no element: it stays while other pages are open
+        _details(server, name)
+    else:
+        st.session_state[opened] = False
+
+
+def _found(server: CardServer, run: Session | OneQuestion, name: str | None) -> None:
+    """Say how many positives were found, what more answers would find and what stopping costs, and draw the answers.
+    For several classes, draw the answers of each."""
+    if run.multiclass or not linear(run.learner):
+        charts.show(curves.answers(run))
+        return
+    ranking: Ranking | None = server.in_background(
+        f"ranking {name}", lambda: outcome.of_session(part_of(server.session, name)).ranking
     )
+    found, labels = ranking and outcome.found(ranking), run.labels
+    if found:
+        say(*found.sentences(labels[-RECENT:], run.settings.positive_name), margin="0 0 .2rem")
+    else:
+        answers = counted(len(labels), "answer")
+        words = UNKNOWN.format(f"{labels.count(1):,}", answers, run.settings.positive_name)
+        say(words if ranking else COMPUTING, margin="0 0 .2rem")
+    charts.show(curves.found(run, found.total if found else None))
+
+
+def _changes(server: CardServer, run: Session | OneQuestion, name: str | None) -> None:
+    """Say which changes of the stream were noticed, until the note is put away."""
+    session = server.session
+    changed = server.recent(f"drift {name}", lambda: drift.sentences(run))
     if changed and not st.session_state.get(away := f"changed-{session.id}-{len(changed)}"):
         note(" ".join(changed))
         st.button("Put away", key="put-away", on_click=st.session_state.__setitem__, args=(away, True))
+
+
+def _details(server: CardServer, name: str | None) -> None:
+    """Show all curves, metrics and estimates."""
+    session = server.session
+    sentences, drawn, lines, problem = server.recent(f"progress {name}", lambda: _view(session, part_of(session, name)))
     say(*sentences, margin="0 0 .2rem")
     if problem and not session.settings.audited:  # in an audit the table says it
         note(problem)
@@ -50,17 +96,17 @@ def show(server: CardServer) -> None:
 
 def _view(
     session: Session, run: Session | OneQuestion
-) -> tuple[list[str], list[curves.Chart], list[tuple], str | None, list[str]]:
-    """Return the sentences, the charts, the lines of the table, the reason if there are no estimates, and sentences on
-    changes of the stream. run: the session, or one of its questions."""
-    place, log, (metric, title) = session.place, session.log, advice.METRICS[session.multiclass]
+) -> tuple[list[str], list[curves.Chart], list[tuple], str | None]:
+    """Return the sentences, the charts, the lines of the table, and the reason if there are no estimates. run: the
+    session, or one of its questions."""
+    place, log = session.place, session.log
+    sentences = advice.spending(session.settings, session.state.plan, place.progress, log)
+    if session.settings.goal == FIND:
+        return [*sentences, *outcome.differing(run)], [curves.answers(run)], outcome.lists(run), None
     drawn, lines, problem, closed, late = curves.of_session(run), [], None, None, None
-    values: advice.Curve | None = None
     if run.labelled:
         until = "At the end" if place.progress.end else "So far"
         lines = [(until, *NAMES.values()), *curves.metric_lines(run, run.place.counts)]
-        rounds, counts = run.curve()
-        values = rounds, run.evaluate(counts, "push")[metric]
     else:
         estimate, quarter, points = estimates.look(run)
         problem = estimate.reason
@@ -68,19 +114,13 @@ def _view(
             closed, late = estimate.closed, outcome.last_quarter(quarter)
             drawn = [*curves.estimated(run, points), *drawn]
             lines = [("Estimated", *NAMES.values()), *curves.estimate_lines(estimate.metrics)]
-            known_rounds, ends = estimates.line(points, "push", metric)
-            values = known_rounds, ends[0]
-    theta = 0.0 if session.multiclass else session.settings.theta
-    sentences = advice.spending(session.settings, session.state.plan, place.progress, log)
     if late:
         sentences.append(late)
     if isinstance(run, OneQuestion) and run.span_in_words:
         sentences.append(run.span_in_words)
     elif closed is not None:
         sentences.append(CLOSED.format(closed + 1))
-    if not place.progress.end:
-        sentences.append(advice.stopping(log if run is session else run.log, theta, title, values))
     sentences += [*outcome.differing(run), *certainty.sentences(run)]
     if together := certainty.in_words(certainty.all_at_once(session)):
         sentences.append(together)
-    return sentences, drawn, lines, problem, drift.sentences(run)
+    return sentences, drawn, lines, problem
