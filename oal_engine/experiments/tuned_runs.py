@@ -480,7 +480,7 @@ def job_key(source: RowSource, job: Job) -> str:
     prior: list[Any] = [source.prior] if source.prior else []
     prior += [(name, hashlib.sha256(answers).hexdigest()) for name, answers in source.questions]
     *values, floor, with_list, goal = job  # jobs that need none of these keep their earlier keys
-    kept = 3 if goal != STREAM else 2 if with_list else 1 if floor else 0
-    parts = [*values, *(floor, with_list, goal)[:kept]]
+    count = 3 if goal != STREAM else 2 if with_list else 1 if floor else 0
+    parts = [*values, *(floor, with_list, goal)[:count]]
     key = json.dumps([source.fingerprint, source.positive, *prior, *parts, __version__], sort_keys=True)
     return hashlib.sha256(key.encode()).hexdigest()[:32]

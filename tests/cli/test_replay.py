@@ -247,6 +247,20 @@ def test_a_replay_tells_its_plan(ok, run, numbers):
     )
 
 
+def test_a_file_is_replayed_and_compared_with_the_goal_find(ok, run, numbers):
+    """`--goal find` spends the whole budget, and all items are then decided by the final model. A comparison has the
+    lists of both goals."""
+    (found,) = ok("replay", numbers, *RUN, "--budget", 20, "--goal", "find")["runs"]
+    assert 20 == found["queried"]
+    assert 60 == sum(found["push"][key] for key in ("tp", "fp", "tn", "fn"))
+    assert [found["push_query"][key] for key in ("tp", "fn")] == [found["list"][key] for key in ("tp", "fn")]
+    code, _, errors = run("replay", numbers, *RUN, "--goal", "fnd", "--budget", 20)
+    assert (1, True) == (code, "goal must be one of stream, find. Got fnd." in errors)
+    compared = ok("compare", numbers, "--algorithms", "PAA-I", "--budget", 20, "--permutations", 2, "--goal", "find")
+    assert "find" == compared["specification"]["goal"]
+    assert 20 == compared["results"][0]["mean"]["queried"]
+
+
 def test_a_replay_with_a_floor_has_the_floors_of_its_metrics(ok, run, numbers):
     """With --floor each run has guaranteed minima of its metrics, and higher ones for the case that a person reads the
     pushed items. Without --floor it has none."""

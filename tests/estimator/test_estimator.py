@@ -29,6 +29,19 @@ TWO = ["PAA-I", "OA3-diag"]
 SEVERAL = ["MPAA-I"]
 
 
+def test_a_table_is_asked_about_where_it_helps_most():
+    """With the goal find the questions come from the whole table; an iterator, whose rows are not all there, has a
+    stream alone."""
+    X, y = data(n=400)
+    asked = []
+    model = OnlineActiveClassifier(algorithm="auto", budget=100)
+    model.fit_stream(X, lambda row: asked.append(row) or y[row], classes=[0, 1], goal="find")
+    assert 100 == len({*asked}) == len(asked)
+    assert max(asked) >= 300
+    with pytest.raises(ValueError, match="the goal of an iterator must be stream"):
+        model.fit_stream(iter(X), y.item, classes=[0, 1], goal="find")
+
+
 def data(classes=2, n=200, d=6, seed=0):
     """Return rows, and labels 0 .. classes - 1 that hyperplanes through the origin nearly separate."""
     rng = np.random.default_rng(seed)

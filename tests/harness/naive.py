@@ -517,6 +517,36 @@ def replay(
     return counts, questions
 
 
+def replay_file(X, y, order, learner, rule, budget, seed=0):
+    """Label the items of a file: the first labels along its beginning, then where they help most. Return the questions
+    as [(row number, margin, probability)]."""
+    queue, early, questions, seen, counts = [*order], min(budget, max(60, round(0.2 * budget))), [], 0, {-1: 0, 1: 0}
+    plan = Plan(rule, early, len(queue), early=early)
+    plan.first, plan.paced = 10, min(round(len(queue) / 4), 40 * early)
+    for t in range(min(budget, len(queue))):
+        rest, place, chance = len(queue) - t, -1, 0.0
+        while place < 0 and len(questions) < early and max(seen, t) < plan.paced:
+            k = max(seen, t)
+            x, seen = X[queue[k]], k + 1
+            rho = (counts[-1] + 1) / (counts[1] + 1)
+            pi = probability(rule, learner, x, learner.margin(x), rho, 0.0, k + 1, 0, ())
+            _, chance = plan.chances(k, pi, learner.predict(x, 0.0))
+            place = k if draw(seed, k) < chance else -1
+        if place < 0 and (draw(seed ^ 0x3C6EF372, t) < 0.1 or not counts[1]):
+            place, chance = t + int(draw(seed ^ 0x51ED270B, 64 * t) * rest), (0.1 if counts[1] else 1) / rest
+        elif place < 0:
+            margins = np.array([learner.margin(X[i]) for i in queue[t:]])
+            place, chance = t + int(np.argmin(np.where(margins < 0, -margins, margins / 1.4))), 0.9
+        queue[t], queue[place] = queue[place], queue[t]
+        i = queue[t]
+        questions.append((i, learner.margin(X[i]), chance))
+        plan.spend(False)
+        counts[int(y[i])] += 1
+        rho = (counts[-1] + 1) / (counts[1] + 1) if y[i] > 0 else 1.0
+        learner.update(X[i], int(y[i]), questions[-1][1], rho, 0.0, chance)
+    return questions
+
+
 def count_bound(martingales, risk, counts):
     """Return the possible numbers of positives: the values in `counts` (in increasing order) that the mean of the
     martingales does not refute at this risk."""

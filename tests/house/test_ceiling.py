@@ -9,14 +9,14 @@ CEILING = {  # part of the project: its files, and the most lines (of docs: word
     "kernel": ("oal_engine/kernel/**/*.py", 5_810),
     "store": ("oal_engine/store/**/*.py", 2_020),
     "datasets": ("oal_engine/datasets/**/*.py", 10_570),
-    "sessions": ("oal_engine/sessions/**/*.py", 9_360),
-    "experiments": ("oal_engine/experiments/**/*.py oal_engine/reproduction/**/*.py", 4_510),
+    "sessions": ("oal_engine/sessions/**/*.py", 9_460),
+    "experiments": ("oal_engine/experiments/**/*.py oal_engine/reproduction/**/*.py", 4_525),
     "output, cli, Python": (
-        "oal_engine/output/**/*.py oal_engine/cli/*.py oal_engine/estimator/*.py oal_engine/*.py", 4_020
+        "oal_engine/output/**/*.py oal_engine/cli/*.py oal_engine/estimator/*.py oal_engine/*.py", 4_050
     ),
-    "ui and pages": ("ui/**/*.py pages/*.py app.py home.py", 6_935),
+    "ui and pages": ("ui/**/*.py pages/*.py app.py home.py", 6_980),
     "scripts and styles": ("ui/**/*.js ui/**/*.css oal_engine/**/*.js oal_engine/**/*.css", 5_200),
-    "tests": ("tests/**/*.py", 39_400),
+    "tests": ("tests/**/*.py", 39_560),
     "benchmarks": ("benchmarks/*.py", 3_230),
     "docs, words": ("docs/*.md *.md benchmarks/README.md data/README.md", 38_000),
 }  # fmt: skip

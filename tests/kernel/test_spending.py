@@ -7,6 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from oal_engine.kernel import query_rules, spending, stream
+from tests.harness import naive
 from tests.harness.promises import assert_twins, data, data_for, run
 
 ROUNDS, BUDGET = 400, 60
@@ -38,6 +39,33 @@ def test_a_compiled_plan_equals_its_twin(rule, more):
         return
     plan = {"budget": BUDGET, "horizon": 350} | more
     assert_twins(*data_for("pa-i", n=ROUNDS), "pa-i", rule, seed=2, budget=BUDGET, plan=plan)
+
+
+@pytest.mark.parametrize(("learner", "rule"), [("pa-i", "symmetric"), ("dual", "paced")])
+def test_a_file_is_asked_about_as_its_twin_says(learner, rule):
+    """In a file that is all there, the engine asks about the items of the plain implementation (naive.py): along the
+    beginning, then the nearest to the threshold of the whole file, and random ones. No item is asked about twice."""
+    X, y, order = data_for(learner, n=ROUNDS)
+    plan = spending.plan(rule, 150, ROUNDS, goal=spending.FIND)
+    done = run(csr_array(X), y, order, learner, rule, seed=2, plan=plan)
+    twin = naive.Learner(learner, X.shape[1])
+    questions = naive.replay_file(X, y, order, twin, rule, 150, seed=2)
+    assert [i for i, _, _ in questions] == done.asked.tolist()
+    np.testing.assert_allclose(done.log[:, 1:], [values for _, *values in questions], rtol=1e-7, atol=1e-9)
+    assert 150 == len({*done.asked.tolist()}) == done.queried
+    assert {*order} == {*done.order.tolist()}
+    assert ROUNDS == done.counts.sum()
+
+
+def test_a_file_needs_a_budget_and_a_rule_that_draws():
+    """A file with a pace, a floor, no budget or a rule without draws is refused in one sentence."""
+    for rule, budget, more, words in (
+        ("paced", None, {}, "the goal find needs a budget. Got none."),
+        ("margin", 20, {}, "the goal find needs a rule that draws"),
+        ("paced", 20, {"floor": 0.5}, "a pace and a floor spread labels along a stream: the goal must be stream."),
+    ):
+        with pytest.raises(ValueError, match=re.escape(words)):
+            spending.plan(rule, budget, 100, goal=spending.FIND, **more)
 
 
 @pytest.mark.parametrize("more", [{}, {"pace": 0.5}, {"trains": False}])

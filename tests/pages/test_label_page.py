@@ -80,7 +80,12 @@ def test_plotly_accepts_the_charts(work):
     session = work().session
     estimate = estimates.Estimate(0.5, 0.4, 0.6)
     points = [(t, None, {key: {"sum": estimate, "f1": estimate} for key in NAMES}) for t in (10, 20)]
-    figures = [*curves.of_session(session), *curves.estimated(session, points), curves.answers(session), curves.found(session, estimate)]
+    figures = [
+        *curves.of_session(session),
+        *curves.estimated(session, points),
+        curves.answers(session),
+        curves.finds(session, estimate),
+    ]
     assert 7 == len(figures)
     drawn = [charts.figure(chart) for chart in figures]
     bands = [trace for figure in drawn for trace in figure["data"] if "fill" in trace]

@@ -14,7 +14,7 @@ from oal_engine.kernel.algorithms import ALGORITHMS, declared
 from oal_engine.kernel.learners import is_multiclass
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
-from tests.harness.pages import data_page, form, press, run, words
+from tests.harness.pages import data_page, details, form, press, run, words
 from ui.page import PAGES, literal
 from ui.strategies import OWN
 
@@ -226,10 +226,10 @@ def test_a_stream_without_labels_says_why_it_has_no_figures_yet(store, tmp_path)
     dataset, _ = datasets.import_file(store, path, "plain", reading.Columns(text=("text",)))
     opened = Session(store, create(store, dataset, "PAA-I", budget=20))
     shown = words(run("pages/1_Label.py", session=str(opened.id)))
-    assert "What you have found appears here after 10 answers: 10 more answers to go." in shown
+    assert "The items that you have found are counted here after 10 answers: 10 more answers to go." in shown
     for k in range(10):
         opened.answer(f"e{k}", opened.place.asked.id, -1)
-    at = run("pages/1_Label.py", session=str(opened.id))
+    at = details(run("pages/1_Label.py", session=str(opened.id)), opened.id)
     assert "No estimate yet. It needs 5 more positive answers, at least one" in words(at)
     assert "Answers of each class" in words(at)
     assert "Weighted sum</b>" not in words(at)

@@ -34,6 +34,29 @@ def test_labels_of_the_data_give_exact_shares(store):
         assert (hits / positive.sum(),) * 3 == pytest.approx(depth.recall)
 
 
+def test_a_file_says_what_was_found_and_what_stopping_misses(store):
+    """A session that looks for the items of a file says how many were found, of how many, exactly if they are known."""
+    opened = begin(store, "sparse", "auto", shuffled=True, goal="find", budget=80)
+    label_truly(opened, 80)
+    finds = outcome.finds(outcome.of_session(opened).ranking)
+    positives = int((opened.y > 0).sum())
+    assert finds.total.value == pytest.approx(positives)
+    assert finds.hits.value + finds.misses.value == pytest.approx(positives)
+    first, second = finds.sentences([1, -1, -1, -1], "Spam")
+    assert first.startswith(f"You have found {finds.hits.value:.0f} of {positives} that are Spam; ")
+    assert second.startswith("50 more answers would meet about 12 more. ")
+    assert dict(outcome.end(opened)).keys() == {"Found", "Right in the list"}
+    assert outcome.lists(opened)[0] == ("", "In the list")
+
+
+def test_only_the_beginning_and_random_checks_tell_about_other_items():
+    """An item that was asked because it was the nearest to the threshold does not count for the curve of a file."""
+    chances = np.array([1.0, 0.1, 0.9, 0.001, 0.9])
+    of_all, weights = ranking._representative(chances, np.array([0, 0, 0, 1, 0]), 0.1)
+    assert [True, True, False, True, False] == of_all.tolist()
+    assert weights[3] ** -ranking.POWER == pytest.approx(np.mean([1, 0.1**-ranking.POWER]))
+
+
 def test_the_expected_positives_are_those_of_the_curve():
     """Precision at a depth of the list is the mean chance of being positive over the items down to this depth. Known
     positives have the chance 1."""

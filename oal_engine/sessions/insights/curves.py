@@ -131,7 +131,7 @@ def estimated(session: Run, points: list[estimates.Point]) -> list[Chart]:
     return charts
 
 
-def found(session: Run, total: estimates.Estimate | None) -> Chart:
+def finds(session: Run, total: estimates.Estimate | None) -> Chart:
     """Return the chart of the positives among the answers. total: number of positives in the file (None: unknown)."""
     labels = np.array(session.labels, dtype=int)
     steps = np.arange(labels.size + 1)

@@ -71,11 +71,11 @@ def end(session: Session) -> list[tuple[str, str]]:
     the list that is right. Where they are unknown, return the rows of `table`."""
     if session.several or session.multiclass or not linear(session.learner):
         return table(session)
-    now = found(of_session(session).ranking)
+    now = finds(of_session(session).ranking)
     if not now:
         return table(session)
-    value, most = now.found.value, _whole(now.total)
-    about = "about " * (now.found.low < now.found.high)
+    value, most = now.hits.value, _whole(now.total)
+    about = "about " * (now.hits.low < now.hits.high)
     return [("Found", f"{about}{value:,.0f} of {most}"), ("Right in the list", now.depth.in_words[0])]
 
 
@@ -232,27 +232,26 @@ def next_steps(session: Session) -> list[str]:
     return steps
 
 
-class Found(NamedTuple):
-    """The list of positives so far, as numbers of items, each with its interval: the positives in it (`found`), those
-    that it lacks (`missed`), and all of them (`total`). precision: share of the list that is right. depth: the quality
-    of the list."""
+class Finds(NamedTuple):
+    """The list of positives so far, as numbers of items, each with its interval: the positives in it (`hits`), the
+    positives that it lacks (`misses`), and all of them (`total`). depth: the quality of the list."""
 
-    found: Estimate
-    missed: Estimate
+    hits: Estimate
+    misses: Estimate
     total: Estimate
     depth: Depth
 
     def sentences(self, recent: list[int], name: str) -> list[str]:
-        """Say how many were found, what more answers would find, and what stopping costs. recent: the latest labels.
-        name: name of the positive class."""
-        about = "about " * (self.found.low < self.found.high)
+        """Say how many were found, how many more answers would meet, and how many stopping would miss. recent: the
+        latest labels. name: name of the positive class."""
+        about = "about " * (self.hits.low < self.hits.high)
         yes = round(MORE * recent.count(1) / max(1, len(recent)))
         right = self.depth.in_words[0]
-        stop = f"Stopping here would miss {about}{_whole(self.missed)}."
-        if self.depth.recall.low >= ENOUGH or (self.missed.value < 1 and not yes):
+        stop = f"Stopping here would miss {about}{_whole(self.misses)}."
+        if self.depth.recall.low >= ENOUGH or (self.misses.value < 1 and not yes):
             stop = "You can stop here: more answers would change little."
         return [
-            f"You have found {about}{self.found.value:,.0f} of {_whole(self.total)} that are {name}; {right} of the "
+            f"You have found {about}{self.hits.value:,.0f} of {_whole(self.total)} that are {name}; {right} of the "
             "list is right.",
             f"{MORE} more answers would meet about {yes:,} more. {stop}",
         ]
@@ -264,7 +263,7 @@ def _whole(number: Estimate) -> str:
     return f"{number.value:,.0f}" + f" ({low:,} to {high:,})" * (low < high)
 
 
-def found(ranking: Ranking) -> Found | None:
+def finds(ranking: Ranking) -> Finds | None:
     """Return the present list as numbers of items; None if there is no list, or if too little is known about it."""
     depths = ranking.depths([ranking.listed]) if ranking.listed else None
     if not depths or not depths[0].recall.value:
@@ -274,8 +273,8 @@ def found(ranking: Ranking) -> Found | None:
     hits = Estimate(*(ranking.listed * share for share in depth.precision))
     totals = [max(sure, min(most, hits.value / max(share, 1e-9))) for share in depth.recall]
     total = Estimate(totals[0], totals[2], totals[1])
-    missed = Estimate(*(max(0.0, each - hits.value) for each in total))
-    return Found(hits, missed, total, depth)
+    misses = Estimate(*(max(0.0, each - hits.value) for each in total))
+    return Finds(hits, misses, total, depth)
 
 
 class Outcome(NamedTuple):

@@ -207,8 +207,8 @@ def _draws(
     ratios = fits - (lines**2 @ PENALTIES) / 2 + (normal**2).sum(axis=1) / 2
     shares = np.cumsum(np.exp(ratios - ratios.max()))
     places = np.searchsorted(shares, shares[-1] * (np.arange(DRAWS) + 0.5) / DRAWS)
-    kept: np.ndarray = lines[places]
-    return kept
+    sample: np.ndarray = lines[places]
+    return sample
 
 
 def of_session(session: Session | OneQuestion, listed: np.ndarray) -> Ranking:

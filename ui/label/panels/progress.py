@@ -1,5 +1,5 @@
-"""Progress at a glance: what was found, what more answers would find and what stopping costs; the rest for
-researchers."""
+"""Progress at a glance: how many were found, how many more answers would meet and how many stopping would miss; the
+rest for researchers."""
 
 import streamlit as st
 
@@ -18,8 +18,8 @@ from ..card_server import CardServer
 from . import advice, chosen_question
 
 FEWEST = 10  # answers: fewer say little
-RECENT = 50  # latest answers, whose share of positives tells what the next ones would find
-LATER = "What you have found appears here after {} answers: {} to go."
+RECENT = 50  # latest answers, whose share of positives tells how many the next ones would meet
+LATER = "The items that you have found are counted here after {} answers: {} to go."
 UNKNOWN = "{} of your {} are {}. How many are missing can be said after five answers of either kind."
 COMPUTING = "The list is being computed."
 RESEARCHERS = "For researchers"
@@ -43,7 +43,7 @@ def show(server: CardServer) -> None:
     name = chosen_question(server.session.settings)
     run = part_of(session, name)
     if not session.settings.audited:
-        _found(server, run, name)
+        _headline(server, run, name)
     _changes(server, run, name)
     opened = f"researchers-{session.id}"
     if st.toggle(RESEARCHERS, st.session_state.get(opened, False), key=f"{opened}-toggle"):
@@ -53,23 +53,23 @@ def show(server: CardServer) -> None:
         st.session_state[opened] = False
 
 
-def _found(server: CardServer, run: Session | OneQuestion, name: str | None) -> None:
-    """Say how many positives were found, what more answers would find and what stopping costs, and draw the answers.
-    For several classes, draw the answers of each."""
+def _headline(server: CardServer, run: Session | OneQuestion, name: str | None) -> None:
+    """Say how many positives were found, how many more answers would meet and how many stopping would miss, and draw
+    the answers. For several classes, draw the answers of each."""
     if run.multiclass or not linear(run.learner):
         charts.show(curves.answers(run))
         return
     ranking: Ranking | None = server.in_background(
         f"ranking {name}", lambda: outcome.of_session(part_of(server.session, name)).ranking
     )
-    found, labels = ranking and outcome.found(ranking), run.labels
-    if found:
-        say(*found.sentences(labels[-RECENT:], run.settings.positive_name), margin="0 0 .2rem")
+    finds, labels = ranking and outcome.finds(ranking), run.labels
+    if finds:
+        say(*finds.sentences(labels[-RECENT:], run.settings.positive_name), margin="0 0 .2rem")
     else:
         answers = counted(len(labels), "answer")
         words = UNKNOWN.format(f"{labels.count(1):,}", answers, run.settings.positive_name)
         say(words if ranking else COMPUTING, margin="0 0 .2rem")
-    charts.show(curves.found(run, found.total if found else None))
+    charts.show(curves.finds(run, finds.total if finds else None))
 
 
 def _changes(server: CardServer, run: Session | OneQuestion, name: str | None) -> None:
