@@ -1,13 +1,12 @@
 """Home: sessions and data sets at a glance, one click to the demo."""
 
 import os
-from datetime import UTC, datetime
 from typing import Any
 
 import streamlit as st
 
 from oal_engine.datasets.demo import FIVE_QUESTIONS
-from oal_engine.sessions.backups import age_of_newest, failure
+from oal_engine.sessions.backups import failure
 from oal_engine.sessions.settings import create
 from oal_engine.store import Store
 from ui import page
@@ -16,33 +15,31 @@ from ui.background import home_drawn
 from ui.data.own_data import own_data_form, show_sample
 from ui.home.new_session import new_session
 from ui.home.sessions import show_dataset, show_removed, show_session, start, try_demo
-from ui.page import complain, guarded, note, open_page, small_note
+from ui.page import complain, guarded, note, open_page
 
-ABOUT = (
-    "Label a stream of texts or feature vectors in which the interesting class is rare. An online learner decides "
-    "which items are worth one of your labels, asks you, and learns from each answer at once."
-)
+ABOUT = "Answer some questions about your texts or rows: a model learns from each answer, and lists the rest."
+MORE_DEMOS = {  # label: key, data of the demo, settings
+    "Abstracts": ("demo-abstracts", "abstracts", None),
+    "Five questions about each abstract": ("demo-questions", "abstracts", FIVE_QUESTIONS),
+    "Audit an LLM's labels": ("demo-judged", "judged", None),
+}
 
 
 def welcome(store: Store, has_data: bool, has_sessions: bool) -> None:
     """Show an introduction to the app, and the buttons and fields with which to begin."""
-    st.title("Label what matters in a stream", anchor=False)
+    st.title("Find the rare ones", anchor=False)
     st.html(f'<p style="max-width:46rem;font-size:1.08rem;line-height:1.5;margin:0">{ABOUT}</p>')
+    own_data_form(store)
     with st.container(horizontal=True):
         if st.button("Try the demo", type="secondary" if has_data else "primary", key="demo"):
             try_demo(store, "tweets")
-        if st.button("Demo with abstracts", key="demo-abstracts"):
-            try_demo(store, "abstracts")
-        if st.button("Demo with five questions", key="demo-questions"):
-            try_demo(store, "abstracts", FIVE_QUESTIONS)
-        if st.button("Audit an LLM's labels", key="demo-judged"):
-            try_demo(store, "judged")
+        with st.popover("More demos"):
+            for label, (key, data, settings) in MORE_DEMOS.items():
+                if st.button(label, key=key, width="stretch"):
+                    try_demo(store, data, settings)
         if has_data and st.button("New session", type="secondary" if has_sessions else "primary", key="new"):
             st.session_state["form"] = True
             st.rerun()
-        if st.button("Import data", key="import"):
-            st.switch_page("pages/4_Data.py")
-    own_data_form(store)
 
 
 def open_form(store: Store, datasets: list[dict[str, Any]]) -> None:
@@ -84,14 +81,12 @@ with guarded():
     with left:
         st.header("Sessions", anchor=False)
         if not sessions:
-            note("No session yet: try the demo, or import data and start one.")
+            note("No session yet: drop a file, or try the demo.")
         for row in sessions:
             show_session(store, row)
         show_removed(store)
-        if sessions and page.owns() and os.environ.get("OAL_BACKUPS") != "0":
-            if failed := failure(store):
-                complain(f"The last backup failed. {failed}")
-            small_note(age_of_newest(store, datetime.now(UTC)))
+        if sessions and page.owns() and os.environ.get("OAL_BACKUPS") != "0" and (failed := failure(store)):
+            complain(f"The last backup failed. {failed}")
     with right:
         st.header("Data sets", anchor=False)
         if not datasets:

@@ -1,10 +1,14 @@
 """Data: import a file, add items to a data set, or remove one."""
 
+import os
+from datetime import UTC, datetime
+
 import streamlit as st
 
+from oal_engine.sessions.backups import age_of_newest
 from ui.data.importing import MORE, NEW, append_form, import_form, list_datasets
 from ui.page import datasets as shown_datasets
-from ui.page import guarded, note, open_page, owns
+from ui.page import guarded, note, open_page, owns, small_note
 from ui.page import store as open_store
 
 open_page("Data")
@@ -28,3 +32,5 @@ with guarded():
         if not shown_datasets(store):
             note("No data sets yet.")
         list_datasets(store)
+        if owns() and os.environ.get("OAL_BACKUPS") != "0":
+            small_note(age_of_newest(store, datetime.now(UTC)))

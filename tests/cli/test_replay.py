@@ -256,7 +256,9 @@ def test_a_file_is_replayed_and_compared_with_the_goal_find(ok, run, numbers):
     assert [found["push_query"][key] for key in ("tp", "fn")] == [found["list"][key] for key in ("tp", "fn")]
     code, _, errors = run("replay", numbers, *RUN, "--goal", "fnd", "--budget", 20)
     assert (1, True) == (code, "goal must be one of stream, find. Got fnd." in errors)
-    compared = ok("compare", numbers, "--algorithms", "PAA-I", "--budget", 20, "--permutations", 2, "--goal", "find")
+    compared = ok(
+        "compare", numbers, "--algorithms", "PAA-I", "--budget", 20, "--permutations", 2, "--goal", "find", "--json"
+    )
     assert "find" == compared["specification"]["goal"]
     assert 20 == compared["results"][0]["mean"]["queried"]
 

@@ -82,7 +82,7 @@ def listed(session, name, at=None, **state):
     """Run the Label page and open the panel `name`, with the state that a browser would send for its list. Check that
     the page does not fail."""
     at = at or run("pages/1_Label.py", session=str(session), annotator="carla")
-    at.session_state["panel"] = name.title()
+    at.session_state["panel"] = {"find": "List"}.get(name, name.title())
     at.run()
     at.session_state[f"{name}-{session}"] = state
     assert not at.run().exception

@@ -26,17 +26,17 @@ def test_a_session_with_an_unknown_learner_leaves_all_pages_working(store, work)
 
 
 @pytest.mark.slow
-def test_home_says_how_old_the_newest_backup_is(store, work, monkeypatch):
-    """Only owners of the studio see the age of the newest backup, and why the last one failed, if the server keeps
-    any."""
+def test_a_page_says_how_old_the_newest_backup_is(store, work, monkeypatch):
+    """Only owners of the studio see the age of the newest backup on Data, and on Home why the last one failed, if the
+    server keeps any."""
     work(3)
-    assert "The server has kept no backup yet." in words(run("home.py"))
+    assert "The server has kept no backup yet." in words(run("pages/4_Data.py"))
     backups.keep(store.path, datetime.now(UTC) - timedelta(days=3))
-    assert "The newest backup is 3 days old." in words(run("home.py"))
+    assert "The newest backup is 3 days old." in words(run("pages/4_Data.py"))
     monkeypatch.setitem(backups._failures, store.path, "The disk is full.")
     assert "The last backup failed. The disk is full." in words(run("home.py"))
     monkeypatch.setenv("OAL_BACKUPS", "0")
-    assert "newest backup" not in words(run("home.py"))
+    assert "newest backup" not in words(run("pages/4_Data.py"))
     monkeypatch.delenv("OAL_BACKUPS")
     monkeypatch.setattr(access, "standing", lambda _: access.Standing(enters=True, mail="ben@example.org"))
-    assert "newest backup" not in words(run("home.py"))
+    assert "newest backup" not in words(run("pages/4_Data.py"))

@@ -18,7 +18,7 @@ from oal_engine.store import Store
 from ..page import mail, note, person
 from . import file_questions as ask
 
-DROP = "Or label your own: drop a file here"
+DROP = "Drop a file: find the rare ones in it"
 OTHERS = "Show {} other random items"
 
 SAMPLE_ITEMS = 10

@@ -6,6 +6,7 @@ from uuid import uuid4
 import streamlit as st
 
 from oal_engine.kernel.learners import linear
+from oal_engine.kernel.spending import FIND
 from oal_engine.sessions import another_pass
 from oal_engine.sessions.insights import estimates, outcome
 from oal_engine.sessions.insights.ranking import Ranking
@@ -95,6 +96,8 @@ def more_labels(session: Session, key: str) -> None:
                 complain(error)
             else:
                 st.rerun()
+    if session.settings.goal == FIND:
+        return
     words = [CONTINUES.format(session.next_round + 1)] if session.place.progress.end else []
     if not session.labelled:
         words.append(estimates.forecast(session.state.budget + labels, session.multiclass))

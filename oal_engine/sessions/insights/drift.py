@@ -12,6 +12,7 @@ import scipy
 
 from ...datasets.features import duplicates
 from ...kernel import drift, rows
+from ...kernel.spending import FIND
 from ..fold import Run
 from ..one_question import OneQuestion
 from ..session import Session
@@ -31,9 +32,10 @@ def noticed(run: Run) -> int | None:
     """Return the round at which a change of the items was noticed, or None. If items come in random order, at most a
     share `drift.ITEMS_RISK` of sessions has a false alarm.
 
-    Always None if near-duplicates were left out, because frequent texts then come early, and never again.
+    Always None if near-duplicates were left out, because frequent texts then come early, and never again; and in a
+    file, whose order follows the questions.
     """
-    if run.dataset.record["near_duplicates"] == duplicates.ONCE:
+    if run.dataset.record["near_duplicates"] == duplicates.ONCE or run.settings.goal == FIND:
         return None
     rounds = run.state.streamed
     looked, at = _looks.get(run, (0, None))
@@ -68,7 +70,7 @@ def _imported(run: Run) -> int:
 def answered(run: Session | OneQuestion) -> tuple[int, drift.Change] | None:
     """Return the round from which the answers differ, and the change. None if no change was noticed, or if the session
     has several classes, several questions, or items that can never be asked."""
-    if run.multiclass or run.several or (answers := estimates.Answers(run)).silent:
+    if run.multiclass or run.several or run.settings.goal == FIND or (answers := estimates.Answers(run)).silent:
         return None
     settled = min(run.state.question.t, run.state.waits_since)  # rounds before the first waiting question
     changed = drift.change(
