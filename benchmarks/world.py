@@ -28,7 +28,7 @@ from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 from oal_engine import datasets
-from oal_engine.kernel import rows, stream
+from oal_engine.kernel import rows, spending, stream
 from oal_engine.kernel.algorithms import strategy
 from oal_engine.kernel.metrics import Weights, evaluate
 from oal_engine.kernel.runs import Run
@@ -44,7 +44,7 @@ GRIDS = {
     "SOAL-diag": {"eta": STEPS, "delta": TENS},
     "D-AMD": {"eta": STEPS, "b": TENS},
 }
-OWN = {"push": "auto", "list": "auto", "sum": "auto-sum"}  # the algorithm that each figure is for
+OWN = {"push": "auto", "list": "auto, find", "sum": "auto-sum"}  # the algorithm that each figure is for
 FIGURES, COSTS = (*OWN, "push line", "list line"), ("labels used", "seconds")
 BLOCK, RECENT = 32, 200  # rows whose margins are computed at once; rows of the quantile
 
@@ -150,19 +150,22 @@ def outside(matrix, labels, peer, order, budget, seed):
     return figures
 
 
-def ours(data, algorithm, values, order, budget, seed):
+def ours(data, algorithm, values, order, budget, seed, goal=spending.STREAM):
     """Return the figures and costs of an algorithm of this project over an order. values: its parameters."""
     chosen = strategy(algorithm, values=values)
     rho = chosen.known_rho("laplace", Weights(), "sum")
-    run, start = Run(chosen, data.rows, data.y, order, rho=rho, budget=budget, seed=seed), process_time()
+    run = Run(chosen, data.rows, data.y, order, rho=rho, budget=budget, seed=seed, goal=goal)
+    start = process_time()
     done = run.replay(log=True, parts=(parts := run.start()))
     costs = {"seconds": process_time() - start, "labels used": done.queried}
     push, listed = evaluate(done.counts, "push"), evaluate(run.listed(done, parts), "list")
-    figures = {"push": push["f1"], "sum": push["sum"], "list": listed["f1"]}
+    figures = {"list": listed["f1"]}
+    if goal == spending.STREAM:
+        figures |= {"push": push["f1"], "sum": push["sum"]}
     if chosen.tunes_itself:
         margins = np.empty((data.y.size, 1))
         stream.scores(data.rows, parts[0], 0.0, margins)
-        figures["list line"] = best_line(margins[order, 0], data.y[order], done.log[:, 0].astype(int))
+        figures["list line"] = best_line(margins[done.order, 0], data.y[done.order], done.log[:, 0].astype(int))
     return figures | costs
 
 
@@ -189,6 +192,7 @@ def measured(data, visits, budget, first, grids, words):
         for name, values in settings
     }
     lines = {name: over(ours, data, name, {}) for name in ("auto", "auto-sum")}
+    lines["auto, find"] = over(partial(ours, goal=spending.FIND), data, "auto", {})
     lines |= {"papers, defaults": best({name: tried[name] for name in grids}), "papers, hindsight": best(tried)}
     matrix = rows.matrix(data.rows)
     for name, peer in PEERS.items():

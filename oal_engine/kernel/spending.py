@@ -445,6 +445,19 @@ def _over_file(
     )  # fmt: skip
 
 
+def representative(plan: Plan, chances: np.ndarray, audits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return which answers about a file represent items that were not asked, and how many items each of them: 1 / its
+    chance for the beginning, and the mean of these for a random check.
+
+    An item that was asked because it was the nearest to the threshold represents nothing: it is harder than others with
+    its margin. chances, audits: chance of each answer, and whether it is a random check.
+    """
+    nearest = (chances == 1 - plan.checks) & (audits == 0)
+    beginning = ~nearest & (audits == 0)
+    mean = np.mean(1 / chances[beginning]) if beginning.any() else 1.0
+    return ~nearest, np.where(audits > 0, mean, 1 / chances)
+
+
 def joined(plan: Plan, order: np.ndarray) -> Plan:
     """Return the plan of a file with more items: those of `order` after as many as it has already."""
     return plan._replace(queue=np.concatenate((plan.queue, order[plan.queue.size :])))

@@ -13,6 +13,7 @@ from ..datasets.features import duplicates
 from ..datasets.reading import details
 from ..kernel.query_rules import QUERY_RULES
 from ..kernel.rows import nonzero
+from ..kernel.spending import FIND
 from .fold import Run
 from .insights import outcome, top_terms
 from .insights.curves import percent
@@ -220,7 +221,8 @@ def choice(settings: Settings) -> str:
         return "Chosen at random."
     if getattr(QUERY_RULES[settings.rule], "exhaustive", False):
         return "Every item is asked while the budget lasts."
-    return "Chosen by the query rule or at random." if settings.audit or settings.floor else "Chosen by the query rule."
+    draws = settings.audit or settings.floor or settings.goal == FIND
+    return "Chosen by the query rule or at random." if draws else "Chosen by the query rule."
 
 
 def why(run: Run, asked: StoredQuestion, progress: Progress) -> str:

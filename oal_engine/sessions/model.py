@@ -21,6 +21,7 @@ from ..datasets.reading.parsed import name_list
 from ..datasets.reading.sources import DataError
 from ..kernel import learners, rows, stream
 from ..kernel.learners import Learner
+from ..kernel.spending import FIND, representative
 from ..output.tables import BLOCK_ROWS, FEATURES, SCORE, TEXT, OutputTable, block_rows, rows_of
 from ..store import Row
 from .insights import calibration
@@ -345,7 +346,13 @@ def calibrated(session: Session | OneQuestion) -> Calibration:
     """Fit the probability that an item is positive, given its margin. With K classes, fit the probability that the
     prediction is right, given the gap between the two highest scores."""
     log = [entry for entry in session.log if entry.label]
-    margins, weights = [entry.margin for entry in log], [1 / entry.probability for entry in log]
+    if (plan := session.state.plan) and session.settings.goal == FIND and log:
+        facts = np.array([(entry.probability, entry.audit) for entry in log])
+        of_all, chosen = representative(plan, *facts.T)
+        log, weights = [entry for entry, is_one in zip(log, of_all) if is_one], chosen[of_all].tolist()
+    else:
+        weights = [1 / entry.probability for entry in log]
+    margins = [entry.margin for entry in log]
     if session.multiclass:
         return calibration.fit(margins, [not entry.mistake for entry in log], weights, "right")
     return calibration.fit(margins, [entry.label == 1 for entry in log], weights)

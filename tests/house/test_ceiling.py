@@ -6,18 +6,18 @@ import re
 from tests.harness import ROOT
 
 CEILING = {  # part of the project: its files, and the most lines (of docs: words) that they have together
-    "kernel": ("oal_engine/kernel/**/*.py", 5_810),
+    "kernel": ("oal_engine/kernel/**/*.py", 5_820),
     "store": ("oal_engine/store/**/*.py", 2_020),
     "datasets": ("oal_engine/datasets/**/*.py", 10_570),
-    "sessions": ("oal_engine/sessions/**/*.py", 9_460),
+    "sessions": ("oal_engine/sessions/**/*.py", 9_490),
     "experiments": ("oal_engine/experiments/**/*.py oal_engine/reproduction/**/*.py", 4_525),
     "output, cli, Python": (
         "oal_engine/output/**/*.py oal_engine/cli/*.py oal_engine/estimator/*.py oal_engine/*.py", 4_050
     ),
     "ui and pages": ("ui/**/*.py pages/*.py app.py home.py", 6_980),
     "scripts and styles": ("ui/**/*.js ui/**/*.css oal_engine/**/*.js oal_engine/**/*.css", 5_200),
-    "tests": ("tests/**/*.py", 39_560),
-    "benchmarks": ("benchmarks/*.py", 3_230),
+    "tests": ("tests/**/*.py", 39_600),
+    "benchmarks": ("benchmarks/*.py", 3_235),
     "docs, words": ("docs/*.md *.md benchmarks/README.md data/README.md", 38_000),
 }  # fmt: skip
 GENERATED = ("reproduction.md", "reference.md", "CHANGELOG.md")  # by commands, or one line a change

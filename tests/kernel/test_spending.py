@@ -57,6 +57,16 @@ def test_a_file_is_asked_about_as_its_twin_says(learner, rule):
     assert ROUNDS == done.counts.sum()
 
 
+def test_only_the_beginning_and_random_checks_represent_other_items():
+    """An answer of the beginning represents 1 / its chance items, a random check as many as their mean, and the item
+    nearest to the threshold none."""
+    plan = spending.plan("paced", 100, 1000, goal=spending.FIND)
+    chances, audits = np.array([1.0, 0.1, 0.9, 0.001, 0.9]), np.array([0, 0, 0, 1, 0])
+    of_all, items = spending.representative(plan, chances, audits)
+    assert [True, True, False, True, False] == of_all.tolist()
+    assert [1, 10, 5.5] == pytest.approx(items[of_all])
+
+
 def test_a_file_needs_a_budget_and_a_rule_that_draws():
     """A file with a pace, a floor, no budget or a rule without draws is refused in one sentence."""
     for rule, budget, more, words in (

@@ -103,7 +103,7 @@ def test_the_outcome_compares_the_column_with_the_answers(opened):
     number of positives with an interval, and the benefit of 50 more answers. The report and the text for a methods
     section describe the audit."""
     lines = dict(outcome.table(opened))
-    assert {"F1: llm", "F1: llm + answers"} <= lines.keys()
+    assert {"F1: llm", "F1: llm + answers", "F1: corrected column"} <= lines.keys()
     assert any(name.startswith("Life among ") and "(" in words for name, words in lines.items())
     assert "F1 ±" in lines["50 more answers"]
     for name, run in outcome.deciders(opened).items():  # a guarantee near 0 is left out, as in the sentence
@@ -123,8 +123,8 @@ def test_the_answers_judge_other_columns_too(store, data):
     while session.current:
         session.answer(next(EVENTS), session.current.id, int(data.y[session.current.item]))
     (_, *names), *lines = outcome.audit(session)[0]
-    assert ["llm", "llm + answers", "llm"] == names
-    assert all(column == other for _, column, _, other in lines[:3])
+    assert ["llm", "llm + answers", "corrected column", "llm"] == names
+    assert all(column == other for _, column, _, _, other in lines[:3])
     own, other = OneQuestion(session, COLUMN), OtherColumn(session, "llm")
     assert estimates.of_session(own).metrics == estimates.of_session(other).metrics
 

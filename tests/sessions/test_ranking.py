@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from oal_engine.sessions.insights import outcome, ranking
+from oal_engine.sessions.files import methods, report
+from oal_engine.sessions.insights import estimates, outcome, ranking
 from oal_engine.sessions.insights.ranking import Curve, Ranking
 from tests.harness.sessions import begin, label_truly, reply, say
 
@@ -49,12 +50,20 @@ def test_a_file_says_what_was_found_and_what_stopping_misses(store):
     assert outcome.lists(opened)[0] == ("", "In the list")
 
 
-def test_only_the_beginning_and_random_checks_tell_about_other_items():
-    """An item that was asked because it was the nearest to the threshold does not count for the curve of a file."""
-    chances = np.array([1.0, 0.1, 0.9, 0.001, 0.9])
-    of_all, weights = ranking._representative(chances, np.array([0, 0, 0, 1, 0]), 0.1)
-    assert [True, True, False, True, False] == of_all.tolist()
-    assert weights[3] ** -ranking.POWER == pytest.approx(np.mean([1, 0.1**-ranking.POWER]))
+def test_the_report_of_a_file_states_its_list_and_how_it_was_asked(store):
+    """The report and the text for a methods section say how a file was asked about, and how good its list is; figures
+    of a stream are left out."""
+    opened = begin(store, "unlabelled", "auto", shuffled=True, goal="find", budget=80)
+    for _ in range(70):
+        say(opened, 1 if opened.current.item % 4 == 0 else -1)
+    text, page = methods.markdown(opened), report.page(opened).decode()
+    assert "After 60 labels, which were spread over the beginning, each question was about the item nearest" in text
+    assert "had passed" not in text
+    assert "300 items streamed" not in page
+    assert "How good it is" not in page
+    assert estimates.of_session(opened).reason == (
+        "In a file the questions follow the model: the quality of its list is stated."
+    )
 
 
 def test_the_expected_positives_are_those_of_the_curve():

@@ -10,6 +10,7 @@ from typing import BinaryIO
 from ...kernel.algorithms import ALGORITHMS, OWN
 from ...kernel.certainty import RISK
 from ...kernel.query_rules import leaves_out
+from ...kernel.spending import CANDIDATES, FIND, STREAM
 from ...output.tables import Format
 from ...versions import versions
 from ..insights import agreement, outcome
@@ -23,6 +24,16 @@ ESTIMATES = (
     "were predicted positive and the others. The share of positives among the items not read has a Jeffreys interval "
     "with the effective number of answers (Korn and Graubard 1998); both intervals are combined by the recovery of "
     "variances (Zou and Donner 2008)."
+)
+OF_THE_LIST = (
+    "The share of the list that is right, and the share of all positives that is in it, were estimated from the first "
+    "answers and from the random ones: the chance of a positive is a logistic function, with two bends, of the margin "
+    "under a model that was trained without the answer."
+)
+WHOLE_FILE = (
+    "After {:,} labels, which were spread over the beginning, each question was about the item nearest to the decision "
+    "threshold of all items that had not been asked, or of {:,} drawn from them; {} of these questions were about "
+    "random items."
 )
 MARKUP = re.compile(r"[\\`*_\[\]<>#|&]")  # special characters of Markdown and HTML
 NOT_IN_XML = re.compile("[\0-\x1f\ufffe\uffff]")
@@ -95,9 +106,9 @@ def _items(session: Session) -> str:
     elif session.multiclass:
         what = f"one of {len(session.names)} classes ({', '.join(session.names.values())})"
     began = f" {settings.all_priors}".rstrip()
+    passed = f"; {progress.streamed:,} of them had passed" if settings.goal == STREAM else ""
     return (
-        f"{progress.stream:,} items of {settings.dataset_name} came {order}; {progress.streamed:,} of them had passed. "
-        f"People were asked {what}.{began}"
+        f"{progress.stream:,} items of {settings.dataset_name} came {order}{passed}. People were asked {what}.{began}"
     )
 
 
@@ -114,6 +125,9 @@ def _asked(session: Session, log: list[Entry]) -> str:
         )
         if share
     ]
+    plan, whole = session.state.plan, ""
+    if plan and settings.goal == FIND:
+        parts, whole = [], f" {WHOLE_FILE.format(plan.budget - plan.reserve, CANDIDATES, percent(plan.checks))}"
     skipped = f"; {progress.skipped:,} items were skipped" if progress.skipped else ""
     corrected = sum(entry.corrected for entry in log)
     return (
@@ -122,7 +136,7 @@ def _asked(session: Session, log: list[Entry]) -> str:
         f"before the answer{', and was 0 for some' if leaves_out(settings.rule) else ''}; the model learned each "
         f"answer at once. "
         f"{progress.labels:,} of {progress.budget:,} labels were used{skipped}; {corrected:,} answers were corrected "
-        f"later.{''.join(f' {each}.' for each in parts)}"
+        f"later.{''.join(f' {each}.' for each in parts)}{whole}"
     )
 
 
@@ -148,7 +162,8 @@ def _grounds(session: Session) -> str:
     floor = f" {FLOORS} Their risk is {percent(RISK)}." if session.settings.floor else ""
     if session.labelled or (names and not only):
         return exact + floor
-    return (f"{exact} Of the others: {ESTIMATES}" if only else ESTIMATES) + floor
+    estimates = OF_THE_LIST if session.settings.goal == FIND else ESTIMATES
+    return (f"{exact} Of the others: {estimates}" if only else estimates) + floor
 
 
 def _again(session: Session) -> str:

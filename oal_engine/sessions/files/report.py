@@ -20,6 +20,7 @@ import numpy as np
 from ...kernel import learners, metrics
 from ...kernel.certainty import BOUNDED, RISK
 from ...kernel.estimates import BINARY
+from ...kernel.spending import FIND
 from ...output.page import INK, WORDS, document, figure_cell, head_cell, html_table, inline, sentence, word_cell
 from ...output.plots import METRICS, NAMES, ON_PAGE, STYLES, TITLES, drawn, number, plain
 from ...versions import versions
@@ -139,13 +140,14 @@ def _draw(axes: Any, title: str, lines: Sequence[Curve]) -> None:
 def _progress(session: Session) -> Iterator[str]:
     """Yield a sentence on the session's progress, with the changes of the stream that were noticed."""
     settings, progress = session.settings, session.place.progress
+    streamed = f"; {progress.streamed:,} of {progress.stream:,} items streamed"
     pushed = "" if progress.pushed is None else f", of which {progress.pushed:,} were pushed"
     skipped = f", {progress.skipped:,} skipped" if progress.skipped else ""
     began = f" {settings.all_priors}".rstrip()
     changed = "".join(f" {text}" for text in drift.sentences(session))
     yield sentence(
         f"{settings.algorithm} on {settings.dataset_name}: {progress.labels:,} of {progress.budget:,} labels "
-        f"used{skipped}; {progress.streamed:,} of {progress.stream:,} items streamed{pushed}.{began}{changed}"
+        f"used{skipped}{'' if settings.goal == FIND else streamed + pushed}.{began}{changed}"
     )
 
 
@@ -179,7 +181,10 @@ def _list(session: Session) -> Iterator[str]:
 
 
 def quality(session: Session) -> Iterator[str]:
-    """Yield the curves and the table of the metrics, exact or estimated, or the reason why they are missing."""
+    """Yield the curves and the table of the metrics, exact or estimated, or the reason why they are missing. Nothing
+    for the list of a file, whose quality has a section of its own."""
+    if session.settings.goal == FIND and not session.multiclass:
+        return
     rounds, counts = session.curve(POINTS)
     done = np.maximum(counts.sum((1, 2, 3)), 1)
     shares = [Curve("asked", rounds, counts[..., 1].sum((1, 2)) / done)]

@@ -11,7 +11,7 @@ ADDED pairs, because few pairs do not show every possible answer. docs/estimates
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from statistics import median
 from typing import Any
@@ -20,6 +20,7 @@ import numpy as np
 import scipy
 
 from ...kernel.estimates import TAIL, reduced
+from ...kernel.spending import FIND
 from ...store import now
 from ..log import Entry
 from ..one_question import OneQuestion
@@ -88,6 +89,8 @@ def answer_pairs(run: Session | OneQuestion, kind: str = "second") -> list[Answe
     kind: kind of the later answer, "second" (by another person) or "again" (by the same person).
     """
     log, pairs = {entry.id: entry for entry in run.log}, list[AnswerPair]()
+    if run.settings.goal == FIND:  # whose questions, about a whole file, do not sample it: each counts alike
+        log = {id: replace(entry, probability=1.0) for id, entry in log.items()}
     answers = dict[int, list[tuple[str, Sequence[int]]]]()
     for row in run.store.opinions(run.settings.id):
         if row["kind"] != kind or not (entry := log.get(row["question"])) or not entry.first:

@@ -11,6 +11,7 @@ import numpy as np
 from ...kernel.estimates import NEEDED, RARER, WORTH, Enough, Side, Windows, of_classes, rarer, windows
 from ...kernel.estimates import positives as number_of_positives
 from ...kernel.query_rules import leaves_out
+from ...kernel.spending import FIND
 from ..log import Entry
 from ..look_back import Trace
 from ..one_question import OneQuestion
@@ -83,7 +84,8 @@ class Answers:
     def __init__(self, run: Session | Trace | OneQuestion):
         state, plan = run.state, run.state.plan
         self.run, self.leaves_out = run, leaves_out(run.settings.rule)  # whether only audits can ask some items
-        self.silent = self.leaves_out and not (plan and plan.audits)
+        self.finds = run.settings.goal == FIND
+        self.silent = self.finds or (self.leaves_out and not (plan and plan.audits))
         self.start, self.trail = 0, (trail := dict(state.trail))  # {rounds done: table of counts}
         log = [e for e in run.log if e.label is not None and e.round + 1 in trail]
         limit, waits = self._limit(log), state.waits_since
@@ -219,6 +221,9 @@ def _reason(answers: Answers, positives: int, enough: Enough, sides: Sequence[Si
     """Say in a sentence why estimates are missing: the rule never asks about some items, every item was asked about, or
     there are too few answers. If positive answers are missing and enough items are left, also say about how many more
     labels are needed."""
+    if answers.finds:
+        stated = "its accuracy is not estimated" if answers.run.multiclass else "the quality of its list is stated"
+        return f"In a file the questions follow the model: {stated}."
     if answers.silent:
         return (
             f"The rule {answers.run.settings.rule} gives some items no chance of being asked: "

@@ -11,7 +11,7 @@ from ...kernel import metrics
 from ...kernel.estimates import jeffreys, reduced
 from ...kernel.learners import linear
 from ...kernel.query_rules import paceable
-from ...kernel.spending import STREAM
+from ...kernel.spending import FIND, STREAM
 from ...output.plots import METRICS, NAMES, OF_THE_LIST, TITLES
 from .. import model
 from ..fold import Run
@@ -35,11 +35,13 @@ def summary(session: Session) -> list[str]:
     if not session.multiclass and linear(session.learner):
         positives = of_session(session).sentences(session.settings.positive_name)
     certain = certainty.of_session(session)
-    quality = exact(session, session.place.counts) if session.labelled else _estimated(session)
+    quality = [] if session.settings.goal == FIND else [_estimated(session)]
+    if session.labelled and (quality or not positives):
+        quality = [exact(session, session.place.counts)]
     return [
         *about_known_labels(session),
         *positives,
-        quality,
+        *quality,
         *differing(session),
         *([str(certain)] if certain else []),
     ]
@@ -96,19 +98,23 @@ def deciders(session: Session) -> dict[str, OneQuestion]:
 
 
 def audit(session: Session) -> tuple[list[tuple[str, ...]], list[tuple[str, str]]]:
-    """Return the quality of the audited labels or scores, alone and with the answers, as a table with a row for each
-    metric. Also return rows (name, value in words) on the number of positives and the benefit of more answers."""
+    """Return the quality of the audited labels or scores, alone, with the answers, and of the corrected column that can
+    be downloaded, as a table with a row for each metric. Also return rows (name, value in words) on the number of
+    positives and the benefit of more answers."""
     runs, judged = deciders(session), (session.settings.audited or {}).get("others", ())
     others = {name: OtherColumn(session, name) for name in judged}
     now = [estimates.of_session(run) for run in [*runs.values(), *others.values()]]
-    table: list[tuple[str, ...]] = [("Estimated", *runs, *others)]
-    for metric in AUDITED:
+    ranking = of_session(runs[list(runs)[-1]]).ranking
+    depths = ranking.depths([ranking.listed]) if ranking.listed else None
+    table: list[tuple[str, ...]] = [("Estimated", *runs, "corrected column", *others)]
+    for metric, corrected in zip(AUDITED, depths[0][1:] if depths else [None] * len(AUDITED)):
         values = [each.metrics["push"][metric] for each in now]
+        values.insert(len(runs), corrected)
         table.append((TITLES[metric], *(str(value or "not yet") for value in values)))
     floors = [certainty.of_session(run) for run in runs.values()]
     bounds = [percent(each.recall) if each and each.says_something else "" for each in floors]
     if any(bounds):
-        table.append(("Found, at least", *bounds, *[""] * len(others)))
+        table.append(("Found, at least", *bounds, "", *[""] * len(others)))
     *_, both = runs.values()
     lines = []
     if counted := estimates.positives(both):
@@ -136,7 +142,9 @@ def yeses(session: Session) -> Iterator[tuple[str, str]]:
 
 
 def _metric_lines(session: Session) -> Iterator[tuple[str, str]]:
-    """Yield table rows (name, value in words) of the main metrics, exact or estimated."""
+    """Yield table rows (name, value in words) of the main metrics, exact or estimated; of the list alone in a file."""
+    if session.settings.goal == FIND and not session.multiclass:
+        return
     if session.labelled:
         for name in metrics.EVALUATIONS:
             values = session.evaluate(session.place.counts, name)
@@ -221,12 +229,15 @@ def last_quarter(late: Estimates | None) -> str | None:
 def next_steps(session: Session) -> list[str]:
     """Suggest next steps with a session, in sentences."""
     steps = []
-    if session.place.progress.end and session.askable:
+    finds = session.settings.goal == FIND
+    if session.place.progress.end and session.askable and finds:
+        steps.append(f"Add labels on the page Label, or with the command add-labels {session.id} 100.")
+    elif session.place.progress.end and session.askable:
         steps.append(
             f"Add labels on the page Label, or with the command add-labels {session.id} 100: labeling continues at "
             f"item {session.next_round + 1:,}, where the budget ran out."
         )
-    if not (session.labelled or session.settings.audit):
+    if not (session.labelled or session.settings.audit or finds):
         steps.append("To know how good the final model is, give a new session random checks: 25 % of its budget.")
     steps.append("The page Replay shows what each answer changed, and what another algorithm would have asked.")
     return steps

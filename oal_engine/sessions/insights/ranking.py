@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from ...kernel import rows, stream
 from ...kernel.estimates import TAIL
 from ...kernel.learners import Learner
-from ...kernel.spending import FIND
+from ...kernel.spending import FIND, representative
 from ..one_question import OneQuestion
 from ..session import Session
 from .curves import percent
@@ -227,19 +227,11 @@ def of_session(session: Session | OneQuestion, listed: np.ndarray) -> Ranking:
         chances = np.array([entry.probability for entry in log])
         of_all = np.ones(len(log), bool)
         if (plan := session.state.plan) and session.settings.goal == FIND:
-            of_all, chances = _representative(chances, np.array([entry.audit for entry in log]), plan.checks)
+            of_all, weights = representative(plan, chances, np.array([entry.audit for entry in log]))
+            chances = 1 / weights
         left_out = margins_left_out(len(log), partial(_margins_without, session))
         curve = fit(left_out[of_all], positive[of_all], chances[of_all])
     return Ranking(ranking, margins[ranking], labels[ranking] > 0, int(listed[ranking].sum()), curve, truth, missed)
-
-
-def _representative(chances: np.ndarray, audits: np.ndarray, checks: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return which answers about a file represent others, and their chances; a random check weighs as much as the mean
-    of the beginning. An item that was the nearest to the threshold is harder than others with its margin."""
-    nearest = (chances == 1 - checks) & (audits == 0)
-    beginning = ~nearest & (audits == 0)
-    weight = np.mean(chances[beginning] ** -POWER) if beginning.any() else 1.0
-    return ~nearest, np.where(audits > 0, weight ** (-1 / POWER), chances)
 
 
 def labels_of(session: Session | OneQuestion) -> np.ndarray:
