@@ -167,15 +167,16 @@ def _shares(hits: np.ndarray, items: ArrayLike, positives: ArrayLike) -> np.ndar
     return np.array([hits / items, hits / np.maximum(positives, 1e-9), 2 * hits / np.add(items, positives)])
 
 
-def fit(margins: np.ndarray, positive: np.ndarray, chances: np.ndarray) -> Curve | None:
+def fit(margins: np.ndarray, positive: np.ndarray, chances: np.ndarray, power: float = POWER) -> Curve | None:
     """Fit the chance of being positive as a function of the margin. None if there are too few answers, or if the chance
     does not rise with the margin.
 
     margins: margins of the answered items, each under a model trained without it. chances: their asking probabilities.
+    power: each answer has the weight chance^-power.
     """
     if min(positive.sum(), (~positive).sum()) < FEWEST or not np.ptp(margins):
         return None
-    weights = chances**-POWER
+    weights = chances**-power
     weights *= weights.sum() / (weights**2).sum()  # they add up to the effective number of answers (Kish)
     scale, bends = float(margins.std()), np.quantile(margins, [1 / 3, 2 / 3])
     features, line = _features(margins, scale, bends), np.zeros(4)
@@ -225,12 +226,12 @@ def of_session(session: Session | OneQuestion, listed: np.ndarray) -> Ranking:
         log = [entry for entry in session.log if entry.label]
         positive = np.array([entry.label == 1 for entry in log], bool)
         chances = np.array([entry.probability for entry in log])
-        of_all = np.ones(len(log), bool)
+        of_all, power = np.ones(len(log), bool), POWER
         if (plan := session.state.plan) and session.settings.goal == FIND:
             of_all, weights = representative(plan, chances, np.array([entry.audit for entry in log]))
-            chances = 1 / weights
+            chances, power = 1 / weights, 1.0  # the few answers of a file must represent it
         left_out = margins_left_out(len(log), partial(_margins_without, session))
-        curve = fit(left_out[of_all], positive[of_all], chances[of_all])
+        curve = fit(left_out[of_all], positive[of_all], chances[of_all], power)
     return Ranking(ranking, margins[ranking], labels[ranking] > 0, int(listed[ranking].sum()), curve, truth, missed)
 
 
