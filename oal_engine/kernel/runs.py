@@ -68,7 +68,7 @@ class Run:
         horizon = self.order.size if self.horizon is None else self.horizon
         return spending.plan(
             self.strategy.rule, self.budget, horizon, self.audit, self.audit_trains, self.pace,
-            self.strategy.rule_parameters, self.floor, self.goal,
+            self.strategy.rule_parameters, self.floor, self.goal, bool(self.prior),
         )  # fmt: skip
 
     def replay(self, marks: ArrayLike | None = None, log: bool = False, parts: Parts | None = None) -> stream.Replay:

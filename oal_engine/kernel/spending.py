@@ -36,6 +36,7 @@ PUSHED = 3.0  # smallest probability of a pushed item, as a multiple of the floo
 PUSHES = 0.1  # share of the rounds in which an item is pushed, as planned for these labels
 SPARE_DEVIATIONS = 2.0  # labels kept back for the floor, in standard deviations of the number that it will ask
 BEGINNING = 60, 0.2  # labels that are spent along the beginning of a file: at least; as a share of the budget
+INFORMED = 15, 0.1  # if the learner begins with words, texts or a model
 CANDIDATES = 4000  # most items of a file that are compared before a question
 PREFERRED = 1.4  # distance beyond the threshold that counts like 1 below it: positives are worth more than negatives
 CHECKS = 0.1  # share of the later questions about a file that are random checks, unless another share is wished
@@ -374,6 +375,7 @@ def plan(
     values: Values = (),
     floor: float = 0.0,
     goal: str = STREAM,
+    informed: bool = False,
 ) -> Plan | None:
     """Plan a budget over `horizon` rounds for a rule (by name). Return None if the rule alone decides.
 
@@ -381,10 +383,11 @@ def plan(
     audits. pace: share of the horizon in which the rest is spent evenly, > 0 and <= 1 (None: as the rule spreads it).
     values: parameters of the rule. floor: share of the budget that gives every item a minimum probability of being
     asked about, >= 0; audit + floor < 1. goal: STREAM, or FIND for a file whose items the plan gets from `joined`;
-    then audit is the share of the random checks after the beginning (0: CHECKS).
+    then audit is the share of the random checks after the beginning (0: CHECKS). informed: whether the learner begins
+    with knowledge about the file.
     """
     if named(GOALS, goal, "goal") == FIND:
-        return _over_file(rule, budget, horizon, audit, trains, pace, floor)
+        return _over_file(rule, budget, horizon, audit, trains, pace, floor, INFORMED if informed else BEGINNING)
     if not 0 <= audit < 1:
         raise ValueError(f"audit must be >= 0 and < 1: the share of the budget for random checks. Got {audit}.")
     if pace is not None and not 0 < pace <= 1:
@@ -426,16 +429,17 @@ def plan(
 
 
 def _over_file(
-    rule: str, budget: int | None, horizon: int, audit: float, trains: bool, pace: float | None, floor: float
-) -> Plan:
-    """Plan a budget over a file of `horizon` items."""
+    rule: str, budget: int | None, horizon: int, audit: float, trains: bool, pace: float | None, floor: float,
+    beginning: tuple[int, float],
+) -> Plan:  # fmt: skip
+    """Plan a budget over a file of `horizon` items. beginning: labels along it, at least and as a share."""
     if budget is None:
         raise ValueError("the goal find needs a budget. Got none.")
     if pace is not None or floor:
         raise ValueError("a pace and a floor spread labels along a stream: the goal must be stream. Got find.")
     if rule not in paceable():
         raise ValueError(f"the goal find needs a rule that draws: {', '.join(paceable())}. Got {rule}.")
-    own, (least, share) = getattr(QUERY_RULES[rule], "pace", FIND_PACE), BEGINNING
+    own, (least, share) = getattr(QUERY_RULES[rule], "pace", FIND_PACE), beginning
     early = min(budget, max(least, round(share * budget)))
     paced = max(1, min(round(own.share * horizon), own.rounds_per_label * early))
     return Plan(

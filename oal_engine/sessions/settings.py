@@ -205,7 +205,7 @@ class Settings:
         None if the query rule alone decides."""
         return spending.plan(
             self.rule, budget or self.budget, horizon or self.horizon, self.audit, self.audit_trains, self.pace,
-            self.strategy.rule_parameters, self.floor, self.goal,
+            self.strategy.rule_parameters, self.floor, self.goal, self.prior is not None,
         )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ CEILING = {  # part of the project: its files, and the most lines (of docs: word
     "kernel": ("oal_engine/kernel/**/*.py", 5_820),
     "store": ("oal_engine/store/**/*.py", 2_020),
     "datasets": ("oal_engine/datasets/**/*.py", 10_570),
-    "sessions": ("oal_engine/sessions/**/*.py", 9_490),
+    "sessions": ("oal_engine/sessions/**/*.py", 9_500),
     "experiments": ("oal_engine/experiments/**/*.py oal_engine/reproduction/**/*.py", 4_525),
     "output, cli, Python": (
         "oal_engine/output/**/*.py oal_engine/cli/*.py oal_engine/estimator/*.py oal_engine/*.py", 4_050

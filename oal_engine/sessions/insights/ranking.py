@@ -223,16 +223,23 @@ def of_session(session: Session | OneQuestion, listed: np.ndarray) -> Ranking:
         truth = (session.y[order] > 0)[ranking]
         missed = int((session.y[order] > 0).sum() - truth.sum())
     else:
-        log = [entry for entry in session.log if entry.label]
-        positive = np.array([entry.label == 1 for entry in log], bool)
-        chances = np.array([entry.probability for entry in log])
-        of_all, power = np.ones(len(log), bool), POWER
-        if (plan := session.state.plan) and session.settings.goal == FIND:
-            of_all, weights = representative(plan, chances, np.array([entry.audit for entry in log]))
-            chances, power = 1 / weights, 1.0  # the few answers of a file must represent it
-        left_out = margins_left_out(len(log), partial(_margins_without, session))
-        curve = fit(left_out[of_all], positive[of_all], chances[of_all], power)
+        curve = _fitted(session)
     return Ranking(ranking, margins[ranking], labels[ranking] > 0, int(listed[ranking].sum()), curve, truth, missed)
+
+
+def _fitted(session: Session | OneQuestion) -> Curve | None:
+    """Fit the curve to the answers of a session. For a file, to the answers that represent it; if too few of them are
+    positive, to all, though the items nearest to the threshold are harder than others, and make shares look smaller."""
+    log = [entry for entry in session.log if entry.label]
+    positive = np.array([entry.label == 1 for entry in log], bool)
+    chances = np.array([entry.probability for entry in log])
+    left_out = margins_left_out(len(log), partial(_margins_without, session))
+    if (plan := session.state.plan) and session.settings.goal == FIND:
+        of_all, items = representative(plan, chances, np.array([entry.audit for entry in log]))
+        if curve := fit(left_out[of_all], positive[of_all], 1 / items[of_all], power=1.0):
+            return curve
+        chances = np.where(of_all, 1 / items, 1.0)
+    return fit(left_out, positive, chances)
 
 
 def labels_of(session: Session | OneQuestion) -> np.ndarray:
