@@ -320,13 +320,14 @@ class CardServer:
                 self._cached_until[name] = idle_seconds() + seconds
             return self._views[name][1]
 
-    def in_background(self, name: str, compute: Callable[[], Any]) -> Any:
-        """Return the cached data `name`, and recompute it in the background if the log has changed.
+    def in_background(self, name: str, compute: Callable[[], Any], every: int = 1) -> Any:
+        """Return the cached data `name`, and recompute it in the background if the log has changed, at every `every`-th
+        change alone.
 
         A page waits only if nothing is cached yet, for at most FIRST_WAIT_SECONDS. Return None if it takes longer.
         """
         with self._views_lock:
-            version = (self.session.version, self.session.rounds)
+            version = (self.session.version // every, self.session.rounds)
             if name not in self._running_views and self._views.get(name, (None,))[0] != version:
                 self._running_views[name] = version, BACKGROUND.submit(compute)
             running = self._running_views.get(name)

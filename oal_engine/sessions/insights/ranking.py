@@ -32,6 +32,7 @@ FOLDS = 50  # folds of the cross-validation
 BINS = 400  # groups of neighbors in the ranking that count as alike
 POWER = 0.75  # exponent of the weights 1 / chance of being asked
 MOST_WORTH = 250  # effective number of answers: above it, the shape of the curve errs more than the answers
+CAUTION = 1.5  # how many answers count as one for the intervals: otherwise they were too narrow (docs/estimates.md)
 PENALTIES = np.array([1e-3, 1e-3, 1, 1])  # on squared coefficients of a curve: without them, its slopes could diverge
 STEPS, LONGEST_STEP, EXACT = 100, 3.0, 1e-9  # of Newton's method
 CANDIDATES = 4096  # lines from which the random curves are drawn
@@ -187,7 +188,7 @@ def fit(margins: np.ndarray, positive: np.ndarray, chances: np.ndarray, power: f
         line = line + step * min(1, LONGEST_STEP / np.abs(step).max())
         if np.abs(step).max() < EXACT:
             break
-    errors, worth = np.linalg.cholesky(np.linalg.inv(information)), max(1, weights.sum() / MOST_WORTH)
+    errors, worth = np.linalg.cholesky(np.linalg.inv(information)), CAUTION * max(1, weights.sum() / MOST_WORTH)
     curve = Curve(scale, bends, line, _draws(features, positive, weights / worth, line, errors * np.sqrt(worth)))
     lowest, highest = curve.chances(np.array([margins.min(), margins.max()]))
     return curve if lowest < highest else None

@@ -18,6 +18,7 @@ from ..card_server import CardServer
 from . import advice, chosen_question
 
 FEWEST = 10  # answers: fewer say little
+ANSWERS_PER_LOOK = 20  # the list is computed again when a twentieth more answers have come: it takes a second or two
 RECENT = 50  # latest answers, whose share of positives tells how many the next ones would meet
 LATER = "The items that you have found are counted here after {} answers: {} to go."
 UNKNOWN = "{} of your {} are {}. How many are missing can be said after five answers of either kind."
@@ -59,10 +60,12 @@ def _headline(server: CardServer, run: Session | OneQuestion, name: str | None) 
     if run.multiclass or not linear(run.learner):
         charts.show(curves.answers(run))
         return
+    labels = run.labels
+    every = 1 if server.session.place.progress.end else max(1, len(labels) // ANSWERS_PER_LOOK)
     ranking: Ranking | None = server.in_background(
-        f"ranking {name}", lambda: outcome.of_session(part_of(server.session, name)).ranking
+        f"finds {name}", lambda: outcome.of_session(part_of(server.session, name)).ranking, every
     )
-    finds, labels = ranking and outcome.finds(ranking), run.labels
+    finds = ranking and outcome.finds(ranking)
     if finds:
         say(*finds.sentences(labels[-RECENT:], run.settings.positive_name), margin="0 0 .2rem")
     else:
