@@ -55,7 +55,8 @@ def draw_label(session, folder):
         page = browser.new_page(viewport=DESKTOP)
         page.goto(server.url(f"/Label?session={session.id}&annotator=Ann"))
         Card(page).ready()
-        page.locator(".js-plotly-plot").nth(1).wait_for()
+        page.locator(".js-plotly-plot").first.wait_for()
+        page.get_by_text("Stopping here").or_(page.get_by_text("You can stop here")).wait_for()
         return [Image.open(io.BytesIO(page.screenshot()))]
 
 

@@ -138,7 +138,7 @@ def finds(session: Run, total: estimates.Estimate | None) -> Chart:
     lines = [Line("met by your answers", PALETTE[0], steps, np.append(0, (labels == 1).cumsum()))]
     if total:
         value, low, high = (np.full(2, end) for end in total)
-        lines.append(Line("there are about", PALETTE[-1], steps[[0, -1]], value, (low, high)))
+        lines.append(Line("in all", PALETTE[-1], steps[[0, -1]], value, (low, high)))
     return _chart("found", "Found", lines, COUNT, session.state.budget, "answers")
 
 
