@@ -14,7 +14,7 @@ CEILING = {  # part of the project: its files, and the most lines (of docs: word
     "output, cli, Python": (
         "oal_engine/output/**/*.py oal_engine/cli/*.py oal_engine/estimator/*.py oal_engine/*.py", 4_050
     ),
-    "ui and pages": ("ui/**/*.py pages/*.py app.py home.py", 6_980),
+    "ui and pages": ("ui/**/*.py pages/*.py app.py home.py", 6_985),
     "scripts and styles": ("ui/**/*.js ui/**/*.css oal_engine/**/*.js oal_engine/**/*.css", 5_200),
     "tests": ("tests/**/*.py", 39_600),
     "benchmarks": ("benchmarks/*.py", 3_235),

@@ -88,6 +88,7 @@ WHAT_COUNTS_HELP = (
     "more items in the list are wrong (the sum of sensitivity and specificity)."
 )
 WANTED = {FIND: "The items themselves", STREAM: "A model for later items"}
+PASSED_ONCE = "An audit, and a rule that does not draw, pass the file once, as a stream."
 WANTED_HELP = (
     "The items themselves: questions come from the whole file, where they help most to find its items; one in ten is "
     "random, so that the figures stay true. A model for later items: the file is passed once, as if its items came one "
@@ -153,6 +154,8 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
         kind = strategy(chosen.get("algorithm"), chosen.get("learner"), chosen.get("rule"))
         finds = goal == FIND and "column" not in classes and kind.rule in paceable()
         plan = _plan(kind.rule, finds) | {"goal": FIND if finds else STREAM}
+        if goal == FIND and not finds:
+            small_note(PASSED_ONCE)
         some = st.container()
         more = _more(many) | shares | {"guidelines": guidelines, "owner": annotator(), "name": name or None}
     labels, whole, measures = _labels_of_file(row, many, classes)

@@ -35,9 +35,9 @@ def summary(session: Session) -> list[str]:
     if not session.multiclass and linear(session.learner):
         positives = of_session(session).sentences(session.settings.positive_name)
     certain = certainty.of_session(session)
-    quality = [] if session.settings.goal == FIND else [_estimated(session)]
-    if session.labelled and (quality or not positives):
-        quality = [exact(session, session.place.counts)]
+    quality = []
+    if session.settings.goal == STREAM or not positives:
+        quality = [exact(session, session.place.counts) if session.labelled else _estimated(session)]
     return [
         *about_known_labels(session),
         *positives,
@@ -229,15 +229,15 @@ def last_quarter(late: Estimates | None) -> str | None:
 def next_steps(session: Session) -> list[str]:
     """Suggest next steps with a session, in sentences."""
     steps = []
-    finds = session.settings.goal == FIND
-    if session.place.progress.end and session.askable and finds:
+    in_file = session.settings.goal == FIND
+    if session.place.progress.end and session.askable and in_file:
         steps.append(f"Add labels on the page Label, or with the command add-labels {session.id} 100.")
     elif session.place.progress.end and session.askable:
         steps.append(
             f"Add labels on the page Label, or with the command add-labels {session.id} 100: labeling continues at "
             f"item {session.next_round + 1:,}, where the budget ran out."
         )
-    if not (session.labelled or session.settings.audit or finds):
+    if not (session.labelled or session.settings.audit or in_file):
         steps.append("To know how good the final model is, give a new session random checks: 25 % of its budget.")
     steps.append("The page Replay shows what each answer changed, and what another algorithm would have asked.")
     return steps
@@ -275,7 +275,7 @@ def _whole(number: Estimate) -> str:
 
 
 def finds(ranking: Ranking) -> Finds | None:
-    """Return the present list as numbers of items; None if there is no list, or if too little is known about it."""
+    """Return the present list as numbers of items; None without a list, or with too few answers."""
     depths = ranking.depths([ranking.listed]) if ranking.listed else None
     if not depths or not depths[0].recall.value:
         return None

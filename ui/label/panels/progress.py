@@ -22,7 +22,7 @@ ANSWERS_PER_LOOK = 20  # the list is computed again when a twentieth more answer
 RECENT = 50  # latest answers, whose share of positives tells how many the next ones would meet
 LATER = "The items that you have found are counted here after {} answers: {} to go."
 UNKNOWN = "{} of your {} are {}. How many are missing can be said after five answers of either kind."
-COMPUTING = "The list is being computed."
+COMPUTING = "This is being computed."
 RESEARCHERS = "For researchers"
 CLOSED = (
     "Estimates end at item {:,}, where the last label was spent. They understate the final model, which was still "
@@ -38,9 +38,12 @@ def show(server: CardServer) -> None:
         note(LATER.format(FEWEST, counted(FEWEST - progress.labels, "more answer")))
         return
     if session.settings.audited:
-        (heads, *metrics), more = server.recent("audit", lambda: outcome.audit(session))
-        table(heads, metrics)
-        table(("In all", ""), more, "none")
+        if judged := server.in_background("audit", lambda: outcome.audit(session)):
+            (heads, *metrics), more = judged
+            table(heads, metrics)
+            table(("In all", ""), more, "none")
+        else:
+            say(COMPUTING)
     name = chosen_question(server.session.settings)
     run = part_of(session, name)
     if not session.settings.audited:
