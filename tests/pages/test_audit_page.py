@@ -10,7 +10,7 @@ from oal_engine.sessions.items import Items
 from oal_engine.sessions.one_question import OneQuestion
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
-from tests.harness.pages import form, press, run, words
+from tests.harness.pages import WAIT, form, press, run, words
 from tests.harness.sessions import EVENTS
 from ui import downloads
 from ui.label import messages
@@ -85,6 +85,10 @@ def test_the_progress_compares_the_column_with_the_answers(audit):
     answers. It says only once that answers are missing. A box chooses the source that the curves show."""
     server = audit(40)
     at = run("pages/1_Label.py", session=server.session.id)
+    for _ in range(WAIT):  # the table is computed in the background, and each run waits for it for up to a second
+        if "llm + answers" in words(at):
+            break
+        at.run()
     text = words(at)
     assert "llm + answers" in text
     assert ("50 more answers" in text) != ("Quality" in text)
