@@ -6,6 +6,7 @@ from pathlib import Path
 _PACKED = Path(__file__).parent / "data"
 IS_INSTALLED = _PACKED.is_dir()  # a wheel has the demos inside the engine, a clone next to it
 DATA = _PACKED if IS_INSTALLED else Path(__file__).parents[1] / "data"
+PAPERS = DATA.with_name("papers")
 COMMAND = "oal" if IS_INSTALLED else "python -m oal_engine"
 
 

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import numpy as np
@@ -12,13 +13,11 @@ from rich.table import Column
 from typer import Argument, Option
 
 from .. import experiments
-from ..experiments import figures, report, specifications
+from ..experiments import figures, papers, report, specifications
 from ..experiments import race as races
 from ..kernel import metrics
 from ..kernel.parameters import named
 from ..output import tables
-from ..reproduction import reproduce as reproduction
-from ..reproduction.published import BLOCKS
 from ..store import Store
 from .terminal import (
     PAGE,
@@ -329,37 +328,35 @@ def write(comparison: experiments.Comparison, out: Path, showing: Showing) -> No
 
 
 def reproduce(
-    table: Annotated[str | None, Argument(metavar="TABLE", help="A name that --list shows, or all.")] = None,
-    list_: Annotated[bool, Option("--list", help="List the tables with their files and protocols.")] = False,
-    write: Annotated[
-        Path | None, Option(help="Run the table (default: all), and write it into this page of Markdown.")
+    name: Annotated[
+        str | None, Argument(help="A published table or figure, or all (default: list them with their files).")
     ] = None,
-    data_dir: Annotated[Path | None, Option(help="Folder of the data (default: ../shared/data).")] = None,
-    orders: Annotated[
+    data: Annotated[
+        Path | None, Option(help="Folder of the papers' data (default: ../shared/data), or a file of your own.")
+    ] = None,
+    permutations: Annotated[
         int | None, Option(min=2, max=specifications.MOST_RUNS, help="Number of orders (default: as published).")
     ] = None,
-    zero_rows_as_mistakes: Annotated[
-        bool, Option("--count-zero-rows-as-mistakes", help="For oa3-w8a, run only the published protocol.")
-    ] = False,
+    write: Annotated[Path | None, Option(help="Write the sections into this page of Markdown, too.")] = None,
+    db: Annotated[Path | None, Option(help="Keep data and comparisons here; a stopped run is resumed from it.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Run published experiments by their protocols, and show our numbers next to the published ones."""
-    if list_:
-        print(json.dumps({"blocks": reproduction.listed()}) if as_json else reproduction.outline())
+    """Run published tables and figures again, on their data or on yours, and show our numbers beside the published."""
+    if name is None:
+        listed = papers.listed()
+        show({"published": listed}, as_json, "name", "title", "files")
         return
-    if not (table or write):
-        raise ValueError("reproduce needs the name of a table, all, --list or --write.")
     format_of(write, {"Markdown": (".md",)})
-    results, sections = [], {}
-    if write and write.exists():
-        sections = reproduction.sections(write.read_text(encoding="utf-8"))
-    for name in BLOCKS if table in (None, "all") else [table]:
-        results.append(reproduction.reproduce(name, data_dir, orders, zero_rows_as_mistakes))
-        sections[name] = reproduction.markdown(results[-1])
-        if not as_json:
-            print(sections[name], flush=True)
-        if write:
-            write.parent.mkdir(parents=True, exist_ok=True)
-            write.write_text(reproduction.page(sections), encoding="utf-8")
+    results, sections = [], papers.sections(write.read_text(encoding="utf-8")) if write and write.exists() else {}
+    with TemporaryDirectory() as folder, progress_bar() as progress:
+        store = Store(db or Path(folder) / "papers.db")
+        for each in papers.names() if name == "all" else [name]:
+            results.append(papers.reproduce(each, store, data, permutations, progress))
+            sections[each] = papers.markdown(results[-1])
+            if not as_json:
+                print(sections[each], flush=True)
+            if write:
+                write.parent.mkdir(parents=True, exist_ok=True)
+                write.write_text(papers.page(sections), encoding="utf-8")
     if as_json:
-        print(json.dumps({"blocks": results}))
+        print(json.dumps({"results": results}))

@@ -13,7 +13,7 @@ from .. import datasets
 from ..datasets import Dataset, demo, prior, reading
 from ..kernel.parameters import named
 from .specifications import FOLDS, ExperimentError, Specification
-from .tuned_runs import RowSource
+from .tuned_runs import ZERO_ROWS, RowSource, recorded
 
 if TYPE_CHECKING:
     from ..store import Store
@@ -40,10 +40,27 @@ def _source(store: Store, entry: Entry, folder: Path | str, spec: Specification)
     if spec.questions and positive is not None:
         raise ExperimentError(f"questions need a whole data set, such as {data.name}. Got {full_name}.")
     answers = stored_questions(data, spec.questions) if spec.questions else {}
-    return RowSource(
+    source = RowSource(
         full_name, str(data.folder.resolve()), data.fingerprint, int(data.y.size), data.classes, positive, weights,
         tuple((name, np.packbits(y > 0).tobytes()) for name, y in answers.items()),
     )  # fmt: skip
+    return source if isinstance(entry, str) else _streamed_as(source, entry, Path(folder), spec)
+
+
+def _streamed_as(source: RowSource, entry: Mapping[str, Any], folder: Path, spec: Specification) -> RowSource:
+    """Return a source with the item orders and the treatment of rows of zeros that its entry names."""
+    source = source._replace(zero_rows=named(ZERO_ROWS, entry.get("zero_rows", "streamed"), "zero_rows of a data set"))
+    if source.zero_rows == "mistakes" and source.distinct_classes:
+        raise ExperimentError(f"zero_rows that are mistakes are for two classes. {source.name} has several.")
+    if "orders" not in entry:
+        return source
+    source = source._replace(orders=str(folder / entry["orders"]))
+    count, last = len(recorded(source.orders, source.rounds)), spec.seed + spec.permutations
+    if spec.held_out or spec.tune in ("2:1", "cv") or last > count:
+        raise ExperimentError(
+            f"orders from a file need whole streams, and no more than it has ({count}). Got {spec.tune}, {last} orders."
+        )
+    return source
 
 
 def stored_questions(data: Dataset, names: Sequence[str]) -> dict[str, np.ndarray]:
@@ -134,9 +151,9 @@ COLUMNS: dict[str, type] = {each.name: list if each.name in SEVERAL else bool if
 def imported(store: Store, entry: Mapping[str, Any], folder: Path) -> str:
     """Import a file as a data set, unless a data set of this name exists. Return the name.
 
-    entry: {name, file, scale, features, and columns as in `reading.Columns`}.
+    entry: {name, file, scale, features, columns as in `reading.Columns`, orders (a file of item orders), zero_rows}.
     """
-    kinds: dict[str, type] = {"name": str, "file": str, "scale": str, "features": str} | COLUMNS
+    kinds: dict[str, type] = dict.fromkeys(("name", "file", "scale", "features", "orders", "zero_rows"), str) | COLUMNS
     values: dict[str, Any] = {
         key: [value] if key in SEVERAL and isinstance(value, str) else value for key, value in entry.items()
     }

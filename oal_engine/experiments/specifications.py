@@ -26,13 +26,14 @@ PROTOCOLS = {
     "2:1": "settings are tuned on two thirds of the items, tested on the rest",
     "cv": "settings are tuned by five-fold cross-validation: one pass over four folds, tested on the fifth",
     "hindsight": "settings are tuned on the very orders that are shown: a bound, not a fair comparison",
+    "first": "settings are tuned on the first orders that are shown, as many as trials: a bound as well",
 }
 CLASS_METRICS = ("accuracy", "macro_f1", "macro_recall")  # allowed criteria for K classes
 FREE = {  # keys that a setting may hold in addition to the parameters of learner and rule
-    "rho": Parameter(1.0, "Weight of positives in the update.", above=0),
+    "rho": Parameter(1.0, "Weight of positives in the update.", above=0, grid=(1, 2, 5, 10, 20, 50, "auto")),
     "alpha_p": Parameter(0.5, "Weight of sensitivity in sum.", above=0, below=1),
     "c_p": Parameter(0.9, "Cost of a missed positive.", above=0, below=1),
-    "theta": Parameter(0.0, "Smallest margin that predicts positive."),
+    "theta": Parameter(0.0, "Smallest margin that predicts positive.", grid=(-2, -1, -0.5, -0.2, 0, 0.2, 0.5, 1, 2)),
 }
 ESTIMATES = ("auto", "laplace")  # values of rho: estimate it from all labels of the data, or from the labels asked
 OF_ONE_QUESTION = ("hit", "floor", "times", "seed_words", "seed_items", "seed_texts")  # keys that `questions` excludes
@@ -145,7 +146,7 @@ class Specification:
     def work(self, grid: Grid) -> int:
         """Estimate how many replays an algorithm with this grid needs, for one data set, budget and target (`hit`)."""
         full, one_by_one = sizes(grid)
-        tested = FOLDS if self.tune == "cv" else self.trials if self.tune == "2:1" else self.permutations
+        tested = FOLDS if self.tune == "cv" else self.permutations if self.tune == "hindsight" else self.trials
         tried = 0 if self.tune == "none" else one_by_one if searched(grid) else full
         scaled = max(1, tried) * STEPS if self.hit is not None else 0
         floors = self.floor > 0 and not self.held_out
@@ -381,7 +382,8 @@ def grid(name: str, values: Mapping[str, Any], tune: str, several: bool = False)
     """
     strategy = chosen(name)
     if tune != "none" and not values and not strategy.tunes_itself:
-        values = {key: spec.grid for key, spec in declared(strategy.learner, strategy.rule).items() if spec.grid}
+        specs = declared(strategy.learner, strategy.rule) | {key: FREE[key] for key in strategy.tunes}
+        values = {key: spec.grid for key, spec in specs.items() if spec.grid}
     if "rho" in values and strategy.rho is not None:
         raise ExperimentError(f"rho of {name} is fixed at {strategy.rho:g}. Got {values['rho']}.")
     return {key: _checked(name, key, powers(value, f"{key} of {name}"), several) for key, value in values.items()}

@@ -12,6 +12,7 @@ from collections.abc import Callable, Container, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from math import inf
+from pathlib import Path
 from time import thread_time_ns
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -19,12 +20,13 @@ import numpy as np
 
 from .. import __version__
 from ..datasets import mapped, relabelled
+from ..datasets.reading.sources import COMPRESSIONS, UNREADABLE
 from ..kernel import metrics, questions, stacks, stream
 from ..kernel.algorithms import Strategy
 from ..kernel.learners import LEARNERS
 from ..kernel.parameters import Parameter, combinations
 from ..kernel.query_rules import spreads
-from ..kernel.rows import Rows, read_only
+from ..kernel.rows import Rows, matrix, read_only
 from ..kernel.runs import Parts, Run, class_ratio, tuning_and_test_items
 from ..kernel.spending import STREAM
 from .specifications import (
@@ -49,7 +51,13 @@ Part: TypeAlias = tuple[str, int]  # the kind of stream, and its seed: see `Job`
 Trial: TypeAlias = list[Any]  # a setting and its criterion
 
 TIME_MARKS = 10  # of a curve of seconds
+NEAR = 0.05  # largest share by which a setting may miss the number of labels that `hit` wants
 FEWEST_SETTINGS = 4  # of a pass: fewer are as fast one by one
+ZERO_ROWS = {
+    "streamed": "rows of zeros are streamed like all others",
+    "left out": "rows of zeros are left out",
+    "mistakes": "rows of zeros are left out, and count as wrong predictions",
+}
 
 
 # ---- Replays, on any worker
@@ -58,7 +66,9 @@ FEWEST_SETTINGS = 4  # of a pass: fewer are as fast one by one
 class RowSource(NamedTuple):
     """Labeled rows that any worker can open: their folder, and a fingerprint of rows and labels. rounds: number of
     items. positive: the class that is set against all others, if any. prior: (column, weight) pairs that every learner
-    begins with. questions: (name, answers as packed bits) of each question about the items, if there are any."""
+    begins with. questions: (name, answers as packed bits) of each question about the items, if there are any. orders:
+    file of the item orders that `part` numbers (empty: random orders). zero_rows: what becomes of rows of zeros, see
+    ZERO_ROWS."""
 
     name: str
     folder: str
@@ -68,6 +78,8 @@ class RowSource(NamedTuple):
     positive: str | None
     prior: tuple[tuple[int, float], ...] = ()
     questions: tuple[tuple[str, bytes], ...] = ()
+    orders: str = ""
+    zero_rows: str = "streamed"
 
     @property
     def distinct_classes(self) -> tuple[str, ...]:
@@ -136,9 +148,52 @@ def folds(rounds: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate(parts), left_out
 
 
+@lru_cache(maxsize=2)
+def recorded(path: Path | str, rounds: int) -> list[np.ndarray]:
+    """Read item orders from a file: one per line, with rows counted from 1. Raise ValueError if the file cannot be read
+    or an order does not have each row once."""
+    path = Path(path)
+    try:
+        with COMPRESSIONS.get(path.suffix, open)(path, "rt") as lines:
+            orders = [np.array(line.split(), dtype=np.int64) - 1 for line in lines if line.strip()]
+    except UNREADABLE as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ValueError(f"the orders {path} cannot be read: {reason}.") from None
+    if not orders:
+        raise ValueError(f"the orders {path} must hold one order a line. Got none.")
+    for number, order in enumerate(orders, 1):
+        if not np.array_equal(np.sort(order), np.arange(rounds)):
+            raise ValueError(
+                f"order {number} of {path} must visit each of the rows 1 to {rounds} once. Got {order.size} numbers."
+            )
+    return orders
+
+
 @lru_cache(maxsize=32)
+def streamed(source: RowSource, part: Part) -> np.ndarray:
+    """Return the items of a part in the order in which they are streamed, without rows of zeros unless they are
+    streamed."""
+    items = recorded(source.orders, source.rounds)[part[1]] if source.orders else order(source.rounds, part)
+    return items if source.zero_rows == "streamed" else items[~_are_zero(source)[items]]
+
+
+def _are_zero(source: RowSource) -> np.ndarray:
+    """Return for each row of a source whether it has only zeros."""
+    return np.asarray(abs(matrix(open_rows(source)[0])).sum(1)).ravel() == 0
+
+
+@lru_cache(maxsize=8)
+def mistakes(source: RowSource) -> np.ndarray | int:
+    """Return the counts that are added to each run because rows of zeros count as wrong predictions, else 0."""
+    if source.zero_rows != "mistakes":
+        return 0
+    y, counts = open_rows(source)[1][_are_zero(source)], metrics.empty()
+    counts[1, 0, 0], counts[0, 2, 0] = (y < 0).sum(), (y > 0).sum()
+    return counts
+
+
 def order(rounds: int, part: Part) -> np.ndarray:
-    """Return the items of a part in the order in which they are streamed."""
+    """Return the items of a part in a random order that depends on the part alone."""
     kind, seed = part
     if kind == "all":
         return stream.shuffled(rounds, seed)
@@ -174,7 +229,7 @@ def replayed_together(source: RowSource, jobs: list[Job]) -> list[np.ndarray]:
         first.rows, first.y, first.order, [run.start() for run in runs], budget=first.budget, seed=first.seed,
         averaged=first.average, held=folds(first.y.size, seed)[1] if kind == "held" else None,
     )  # fmt: skip
-    return list(done.counts[:, None])
+    return list(done.counts[:, None] + mistakes(source))
 
 
 def _runs(source: RowSource, job: Job) -> list[Run]:
@@ -183,7 +238,7 @@ def _runs(source: RowSource, job: Job) -> list[Run]:
     truths = labels(source)
     return [
         Run(
-            strategy, open_rows(source)[0], y, order(y.size, job.part), len(source.distinct_classes), float(rho),
+            strategy, open_rows(source)[0], y, streamed(source, job.part), len(source.distinct_classes), float(rho),
             job.ratio, job.theta, job.budget, job.part[1], job.average, floor=job.floor, goal=job.goal,
             prior=dict(source.prior),
         )
@@ -215,7 +270,7 @@ def _replayed(source: RowSource, job: Job) -> np.ndarray:
     if job.part[0] == "held":
         held = folds(run.y.size, run.seed)[1]
         return tables([each.predict(held, part)[None] for each, part in zip(runs, parts)])
-    curves = [tables([each.curve for each in done])]
+    curves = [tables([each.curve for each in done]) + mistakes(source)]
     if job.with_list:
         curves.append(tables([own.listed(each, part)[None] for own, each, part in zip(runs, done, parts)]))
     if points > 1:
@@ -359,7 +414,9 @@ class TunedRun:
         """The parts of the items that settings are tuned on."""
         if self.spec.tune == "2:1":
             return [("tune", k) for k in range(self.spec.trials)]
-        return [("held", k) for k in range(FOLDS)] if self.spec.tune == "cv" else self.test_parts
+        if self.spec.tune == "cv":
+            return [("held", k) for k in range(FOLDS)]
+        return self.test_parts[: self.spec.trials if self.spec.tune == "first" else None]
 
     @cached_property
     def shares_passes(self) -> bool:
@@ -440,14 +497,24 @@ class TunedRun:
     def _best(self, choices: list[Setting], trials: list[Trial]) -> Replays[Setting]:
         """Return the setting with the best criterion over the tuning parts. Append settings and scores to `trials`."""
         choices = yield from self._hitting(choices)
-        counts = yield from self._over(choices, self.tuning_parts)
+        counts = (yield from self._over(choices, self.tuning_parts))[:, :, -1]
         classes, criterion = self.source.distinct_classes, self.spec.criterion
         scores = [
-            float(evaluate(self.spec, classes, choice, each[:, -1], self.spec.evaluation)[criterion].mean())
+            float(evaluate(self.spec, classes, choice, each, self.spec.evaluation)[criterion].mean())
             for choice, each in zip(choices, counts)
         ]
         trials += [trial for trial in map(list, zip(choices, scores)) if trial not in trials]
-        return choices[int(np.argmax(self.spec.sign * np.array(scores)))]
+        worth = np.where(self._hits(counts), self.spec.sign * np.array(scores), -inf)
+        return choices[int(np.argmax(worth))]
+
+    def _hits(self, counts: np.ndarray) -> np.ndarray:
+        """Return for each setting whether it asks for nearly as many labels as `hit` says, or no setting comes nearer.
+        counts: shape (settings, parts, ...)."""
+        if self.hit is None:
+            return np.full(len(counts), True)
+        asked, items = (each.reshape(len(counts), -1).mean(1) for each in (asked_of(counts), counts.sum((-3, -2, -1))))
+        miss = abs(asked / (self.hit if self.hit > 1 else self.hit * items) - 1)
+        return miss <= max(NEAR, miss.min())
 
     def _hitting(self, choices: list[Setting]) -> Replays[list[Setting]]:
         """Scale the smoothing of the rule in each setting, by bisection, so that `hit` labels (or this share of them)
@@ -478,6 +545,7 @@ def _scaled(scales: Mapping[str, Parameter], base: Mapping[str, float], power: f
 def job_key(source: RowSource, job: Job) -> str:
     """Return the key of a replay: a hash of rows, labels, job and engine version."""
     prior: list[Any] = [source.prior] if source.prior else []
+    prior += [source.orders, source.zero_rows] if source.orders or source.zero_rows != "streamed" else []
     prior += [(name, hashlib.sha256(answers).hexdigest()) for name, answers in source.questions]
     *values, floor, with_list, goal = job  # jobs that need none of these keep their earlier keys
     count = 3 if goal != STREAM else 2 if with_list else 1 if floor else 0

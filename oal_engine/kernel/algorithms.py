@@ -54,7 +54,8 @@ def _all_fixed(learner: str, **others: float) -> dict[str, float]:
 class Algorithm:
     """A published algorithm: its learner and rule (by name), and its paper. fixed: parameter values that the paper
     sets. rho: weight of positives that the paper sets (None: the run decides). several: parameter values that replace
-    the values in `fixed` if several questions are asked about each item."""
+    the values in `fixed` if several questions are asked about each item. tunes: settings of the whole run, rho or
+    theta, that the paper tunes as it tunes parameters."""
 
     learner: str
     rule: str
@@ -62,6 +63,7 @@ class Algorithm:
     fixed: dict[str, float] = field(default_factory=dict)
     rho: float | None = None
     several: dict[str, float] = field(default_factory=dict)
+    tunes: tuple[str, ...] = ()
 
     def fixes(self, several: bool) -> dict[str, float]:
         """Return the fixed parameters. several: whether several questions are asked about each item."""
@@ -77,16 +79,16 @@ ALGORITHMS = {
     "auto": Algorithm("pool-f1", "paced", OWN, _all_fixed("pool-f1"), several=SEVERAL_QUESTIONS),
     "auto-sum": Algorithm("dual", "paced", OWN, _all_fixed("dual", exponent=0.8)),
     "auto-classes": Algorithm("m-dual", "paced", OWN, _all_fixed("m-dual")),
-    "OAAL": Algorithm("perceptron", "asymmetric", OAAL),
-    "Q_A": Algorithm("perceptron", "asymmetric", OAAL),
-    "Q_S": Algorithm("perceptron", "symmetric", OAAL),
-    "Q_F": Algorithm("perceptron", "first", OAAL),
-    "Q_R": Algorithm("perceptron", "random", OAAL),
-    "Q_D": Algorithm("perceptron", "margin", OAAL),
-    "CSOAL": Algorithm("cspaa", "symmetric", CSOAL),
-    "CSPAA": Algorithm("cspaa", "symmetric", PAA),
-    "CSPAA(a)": Algorithm("cspaa", "decaying", PAA),
-    "CSRND": Algorithm("cspaa", "random", PAA),
+    "OAAL": Algorithm("perceptron", "asymmetric", OAAL, tunes=("theta",)),
+    "Q_A": Algorithm("perceptron", "asymmetric", OAAL, tunes=("theta",)),
+    "Q_S": Algorithm("perceptron", "symmetric", OAAL, tunes=("theta",)),
+    "Q_F": Algorithm("perceptron", "first", OAAL, tunes=("theta",)),
+    "Q_R": Algorithm("perceptron", "random", OAAL, tunes=("theta",)),
+    "Q_D": Algorithm("perceptron", "margin", OAAL, tunes=("theta",)),
+    "CSOAL": Algorithm("cspaa", "symmetric", CSOAL, tunes=("rho",)),
+    "CSPAA": Algorithm("cspaa", "symmetric", PAA, tunes=("rho",)),
+    "CSPAA(a)": Algorithm("cspaa", "decaying", PAA, tunes=("rho",)),
+    "CSRND": Algorithm("cspaa", "random", PAA, tunes=("rho",)),
     "PAA": Algorithm("pa", "symmetric", PAA),
     "PAA-I": Algorithm("pa-i", "symmetric", PAA),
     "PAA-II": Algorithm("pa-ii", "symmetric", PAA),
@@ -172,6 +174,11 @@ class Strategy:
     def tunes_itself(self) -> bool:
         """Whether this is one of the project's own algorithms, such as `auto`, which need no tuning."""
         return self.algorithm in ALGORITHMS and ALGORITHMS[self.algorithm].paper == OWN
+
+    @property
+    def tunes(self) -> tuple[str, ...]:
+        """The settings of the whole run, rho or theta, that are tuned together with the parameters."""
+        return ALGORITHMS[self.algorithm].tunes if self.algorithm in ALGORITHMS else ()
 
     @property
     def multiclass(self) -> bool:

@@ -34,7 +34,7 @@ class Parameter:
     high: float | None = None
     below: float | None = None
     whole: bool = False
-    grid: str | tuple[float, ...] | None = None
+    grid: str | tuple[float | str, ...] | None = None
     smoothing: bool = False
     drifting: float | None = None
 

@@ -19,7 +19,7 @@ LEVELS = [  # of wings, lowest first; a wing imports only from lower levels
     {"kernel", "output", "places", "versions"},
     {"store"},
     {"datasets"},
-    {"sessions", "experiments", "reproduction"},
+    {"sessions", "experiments"},
     {"cli", "cluster", "estimator"},
     {"__main__", "studio", "ui"},
     {"home", "pages"},

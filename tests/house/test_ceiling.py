@@ -10,7 +10,7 @@ CEILING = {  # part of the project: its files, and the most lines (of docs: word
     "store": ("oal_engine/store/**/*.py", 2_020),
     "datasets": ("oal_engine/datasets/**/*.py", 10_570),
     "sessions": ("oal_engine/sessions/**/*.py", 9_500),
-    "experiments": ("oal_engine/experiments/**/*.py oal_engine/reproduction/**/*.py", 4_525),
+    "experiments": ("oal_engine/experiments/**/*.py", 3_600),
     "output, cli, Python": (
         "oal_engine/output/**/*.py oal_engine/cli/*.py oal_engine/estimator/*.py oal_engine/*.py", 4_050
     ),

@@ -1,1 +1,0 @@
-"""Reproduction of the tables in the published papers."""
