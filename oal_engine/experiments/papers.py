@@ -1,8 +1,8 @@
 """Run the tables and figures of the papers again. Each is a file `papers/PAPER/NAME.toml`, run as comparisons.
 
-A file holds `title`, `protocol` and `note` (texts), `data` (see `read`), `columns`, and the claims `ahead`. All its other
-settings are those of a comparison (`Specification`), and so are those of `papers/PAPER/paper.toml`, which hold for all
-files of the paper. A column of a table is a comparison too, and overrides them. It has in addition:
+A file holds `title`, `protocol` and `note` (texts), `data` (see `read`), `columns`, and the claims `ahead`. All other
+settings in it are those of a comparison (`Specification`), and so are those of `papers/PAPER/paper.toml`, which hold
+for all files of the paper. A column of a table is a comparison too, and overrides them. It has in addition:
 
 - `factor`, `digits`: the criterion is shown times `factor`, rounded to `digits` decimals.
 - `printed`: {algorithm: numbers of the paper}: mean and standard deviation of the criterion, then of sensitivity and of
@@ -35,7 +35,7 @@ from ..kernel.runs import class_ratio
 from .comparison import Comparison
 from .figures import budget_name
 from .running import compare
-from .specifications import FOLDS, ExperimentError, Limit, Setting, Specification, outlined, specification
+from .specifications import FOLDS, ExperimentError, Setting, Specification, outlined, specification
 from .tuned_runs import Result, asked_of, evaluate
 
 if TYPE_CHECKING:
@@ -147,11 +147,12 @@ def reproduce(
             for title, row, cell in _cells(wanted, replace(column, printed={}) if own else column, kind, result):
                 column_of[title] = column
                 cells.setdefault(title, {})[row] = cell
-    claims = [_claim(ahead, cells, column_of) for ahead in wanted.ahead]
+    orders = permutations or wanted.columns[0].specification["permutations"]
+    claims = [_claim(ahead, cells, column_of, orders) for ahead in wanted.ahead]
     files = [path.name] if own else wanted.files
     return {
         "name": name, "title": wanted.title, "files": files, "protocol": wanted.protocol, "note": wanted.note,
-        "orders": permutations or wanted.columns[0].specification["permutations"],
+        "orders": orders,
         "digits": {title: column.digits for title, column in column_of.items()},
         "columns": {title: {row: vars(cell) for row, cell in rows.items()} for title, rows in cells.items()},
         "claims": claims, "summary": " ".join([*_agreement(cells), *map(_claimed, claims)]),
@@ -313,7 +314,7 @@ def _agreement(cells: Mapping[str, Mapping[str, Cell]]) -> Iterator[str]:
 
 
 def _claim(
-    ahead: Sequence[str], cells: Mapping[str, Mapping[str, Cell]], column_of: Mapping[str, Column]
+    ahead: Sequence[str], cells: Mapping[str, Mapping[str, Cell]], column_of: Mapping[str, Column], orders: int
 ) -> dict[str, Any]:
     """Say for each column whether an algorithm is ahead of, level with or behind the best of its rivals, by more than
     the larger of their standard deviations."""
@@ -321,13 +322,11 @@ def _claim(
     verdicts = {}
     for title, rows in cells.items():
         if {name, *rivals} <= rows.keys():
-            spec = column_of[title].specification
-            sign = 1 if more_is_better(spec["criterion"]) else -1
+            sign = 1 if more_is_better(column_of[title].specification["criterion"]) else -1
             best = max((rows[rival].numbers for rival in rivals), key=lambda numbers: sign * numbers[0])
             by, spread = sign * (rows[name].numbers[0] - best[0]), max(rows[name].numbers[1], best[1])
-            few = spec["permutations"] <= FEW_RUNS
             verdict = "ahead" if by > spread else "behind" if by < -spread else "level"
-            verdicts[title] = "too few runs to tell" if few else verdict
+            verdicts[title] = verdict if orders > FEW_RUNS else "too few runs to tell"
     return {"ahead": name, "of": rivals, "verdicts": verdicts}
 
 
