@@ -14,6 +14,7 @@ from tests.harness import ROOT, SHARED
 
 PAGE = papers.sections((ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8"))
 SHORT = """
+paper = "A paper"
 title = "A table"
 protocol = "Twice."
 permutations = 2
@@ -170,12 +171,12 @@ def test_a_table_runs_on_its_data_and_on_a_file_of_ones_own(small, command, tmp_
     page.write_text("# Old\n\n## p-t\n\nOld.\n\n## gone\n\nOld.\n")
     code, printed, error = command("reproduce", name, "--data", tmp_path, "--write", page)
     assert (code, error) == (0, "")
-    assert page.read_text() == f"# Head\n\n{printed.strip()}\n"
+    assert page.read_text() == f"# Head\n\n# A paper\n\nTwice.\n\n{printed.strip()}\n"
     assert (
         "**Of 1 published figures 0 are exact and 0 agree. Worse: PA (sum). PA against Perceptron: too few" in printed
     )
-    assert "| PA-I, as published |" in printed
-    assert "C=0.666667" in printed
+    assert "| sum | PA-I, as published |" in printed
+    assert "C = 0.667 |" in printed
     (tmp_path / "own.csv").write_text(ZEROS)
     code, printed, error = command("reproduce", name, "--data", tmp_path / "own.csv", "--permutations", 4, "--json")
     (result,) = json.loads(printed)["results"]
