@@ -8,7 +8,7 @@ disk, its next questions come from there.
 import os
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 from ..datasets.cage import end_with_parent
@@ -33,9 +33,10 @@ def compile_in_child(database: Path, session: int) -> None:
 
 def compile_session(database: Path, session: int) -> None:
     """Rebuild a session in machine code: the stream so far, the next questions, a learner retrained from scratch as
-    after a correction, and the list. This compiles each function that is not in the cache yet, and changes nothing."""
-    with jit.form(jit.MACHINE):
-        opened = Session(Store(database, read_only=True), session)
+    after a correction, and the list. This compiles each function that is not in the cache yet, and changes nothing.
+    Answers that come meanwhile are not seen."""
+    with jit.form(jit.MACHINE), closing(Store(database, read_only=True)) as store, store.snapshot():
+        opened = Session(store, session)
         opened.earlier(1)
         drift.noticed(opened)
         with suppress(ModelError, SessionError):  # sessions of several classes or questions have other lists

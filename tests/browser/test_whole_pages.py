@@ -221,10 +221,10 @@ PHASES = """() => {
 
 
 @pytest.mark.slow
-def test_a_newcomer_takes_home_a_list_of_100_items(visit, app, tmp_path):
-    """It takes at most 8 clicks and 2 fields, apart from the answers, to get from a file without labels to a downloaded
-    list of 100 items with the list's probable precision up to each item."""
-    texts = [f"{'a dog ran' if k % 5 == 0 else 'news of today'} word{k % 13} number {k}" for k in range(600)]
+def test_a_newcomer_takes_home_a_list(visit, app, tmp_path):
+    """From a file of 3,000 texts without labels to a downloaded list with its probable shares, over 300 answers, it takes
+    at most 5 clicks and 1 field besides the answers."""
+    texts = [f"{'a dog ran' if k % 15 == 0 else 'news of today'} word{k % 13} number {k}" for k in range(3_000)]
     page = visit(app)
     button(page, "Try the demo").wait_for()
     page.evaluate(COUNT)
@@ -232,21 +232,18 @@ def test_a_newcomer_takes_home_a_list_of_100_items(visit, app, tmp_path):
     page.evaluate(DROP, ["own.csv", "text\n" + "\n".join(texts)])
     button(page, "Import").click()
     page.get_by_role("textbox", name="Name of the rare class").fill("About dogs")
-    page.get_by_role("spinbutton", name="Budget (labels)").fill("40")
     button(page, "Start labeling").click()
     card = Card(page)
-    for _ in range(40):
+    for _ in range(300):
         card.press("a" if "dog" in card("text").inner_text() else "x")
     card.saved()
-    button(page, "Download the first 120").wait_for()  # the model's list
-    page.get_by_role("slider").press("ArrowLeft")
-    button(page, "Download the first 100").wait_for()
-    expect(page.get_by_text(re.compile(r"of them are right, and .* of all that are About dogs"))).to_have_count(1)
+    found = page.get_by_text(re.compile(r"of them are right, and .* of all that are About dogs"))
+    expect(found).to_have_count(1)
     with page.expect_download() as download:
-        button(page, "Download the first 100").click()
+        button(page, re.compile("Download the first")).click()
     listed = pandas.read_csv(download.value.path())
-    assert 100 == len(listed)
     assert listed["share_right"].between(0, 1).all()
+    assert listed["text"].str.contains("dog").mean() > 0.9
     clicks, fields = page.evaluate("[clicks, fields.size]")
-    assert clicks <= 7  # a person clicks on the slider as well, where the test presses a key
-    assert fields <= 2
+    assert clicks <= 5
+    assert fields <= 1
