@@ -49,7 +49,7 @@ OF_A_COMPARISON = {each.name for each in fields(Specification)}
 RATES = ("sensitivity", "specificity")
 WITHIN = 2.0  # standard deviations that count as agreement
 FEW_RUNS = 3  # too few to tell which algorithm is ahead
-GOOD, OTHERS = ("exact", "agrees"), ("better", "worse", "other rates")
+VERDICTS = ("exact", "agrees", "other rates", "better", "worse")  # the nearest to the paper first
 TUNED, AS_PUBLISHED = "tuned", "as published"
 
 
@@ -302,23 +302,27 @@ def _verdict(block: Block, column: Column, spec: Specification, ours: Sequence[f
 # ---- Summary and page
 
 
-def _shown(cells: Mapping[str, Cell]) -> dict[str, Cell]:
-    """Return the cell of each printed algorithm that is compared with the paper: with published settings, if any."""
-    printed = {row: cell for row, cell in cells.items() if cell.verdict}
-    return {row: cell for row, cell in printed.items() if f"{row}, {AS_PUBLISHED}" not in printed}
+def _verdicts(cells: Mapping[str, Cell]) -> dict[str, str]:
+    """Return the verdict of each printed algorithm: of its tuned or its published settings, whichever is nearer."""
+    verdicts: dict[str, str] = {}
+    for row, cell in cells.items():
+        if cell.verdict:
+            name = row.removesuffix(f", {AS_PUBLISHED}")
+            verdicts[name] = min(cell.verdict, verdicts.get(name, cell.verdict), key=VERDICTS.index)
+    return verdicts
 
 
 def _agreement(cells: Mapping[str, Mapping[str, Cell]]) -> Iterator[str]:
     """Say how many cells agree with the printed numbers, and name all others."""
-    shown = {(title, row): cell for title, rows in cells.items() for row, cell in _shown(rows).items()}
-    found = Counter(cell.verdict for cell in shown.values())
-    if not shown:
-        return
-    yield f"Of {len(shown)} published figures {found['exact']} are exact and {found['agrees']} agree."
-    for verdict in OTHERS:
+    found: dict[str, list[str]] = {verdict: [] for verdict in VERDICTS}
+    for title, rows in cells.items():
+        for name, verdict in _verdicts(rows).items():
+            found[verdict].append(f"{name} ({title})")
+    if count := sum(map(len, found.values())):
+        yield f"Of {count} published figures {len(found['exact'])} are exact and {len(found['agrees'])} agree."
+    for verdict in VERDICTS[2:]:
         if found[verdict]:
-            which = (f"{row} ({title})" for (title, row), cell in shown.items() if cell.verdict == verdict)
-            yield f"{verdict.capitalize()}: {', '.join(which)}."
+            yield f"{verdict.capitalize()}: {', '.join(found[verdict])}."
 
 
 def _claim(
