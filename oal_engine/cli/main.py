@@ -24,8 +24,9 @@ MODULES = {  # {command: its module}
     "sessions": "lists", "algorithms": "replays",
     "replay": "replays", "export": "sessions", "predict": "sessions", "compare": "comparisons", "tune": "comparisons",
     "results": "comparisons", "race": "comparisons", "add-labels": "sessions", "verify": "sessions",
-    "publish": "sessions", "adopt": "sessions", "answers-to-check": "sessions", "reproduce": "comparisons",
-    "backup": "backups", "check": "backups", "restore": "backups", **dict.fromkeys(["token"], "lists"),
+    "publish": "sessions", "adopt": "sessions", "answers-to-check": "sessions", "audit": "sessions",
+    "reproduce": "comparisons", "backup": "backups", "check": "backups", "restore": "backups",
+    **dict.fromkeys(["token"], "lists"),
 }  # fmt: skip
 REPEATED = ("--text", "--positive", "--feature", "--set", "--details", "--show")
 
