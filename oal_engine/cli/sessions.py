@@ -171,14 +171,15 @@ def audit(
     db: Db = None,
 ) -> None:
     """Tell how good a column is that a model made: alone, with some answers, and corrected by them."""
-    format, columns = format_of(out, TABLES), peek(file, **reading.arguments).columns
+    format, head = format_of(out, TABLES), peek(file, **reading.arguments)
+    columns, words = head.columns, {*head.label_words.get(judge, ())}
     if judge not in columns:
         raise ValueError(f"--judge must be one of {', '.join(columns)}. Got {judge}.{did_you_mean(judge, columns)}")
     store, name, is_late = Store(db), name.strip() or file.stem, columns.index(judge) >= MAX_COLUMNS
     own = replace(judging, label=judging.label or "", positive=judging.positive if judging.label else None)
     import_([file], name, own, reading, details=[judge] if is_late else None, db=db)
     try:
-        session = _begun(store, name, judging.positive, column=judge, budget=labels, cut=cut)
+        session = _begun(store, name, judging.positive, words, column=judge, budget=labels, cut=cut)
     except ValueError:
         datasets.remove(store, store.dataset(name)["id"])  # so that the same name can be given again
         raise
@@ -196,15 +197,17 @@ def audit(
         print(note, file=sys.stderr)
 
 
-def _begun(store: Store, name: str, positive: list[str] | None, **settings: Any) -> Opened:
-    """Begin an audit of a data set with the settings that the app recommends. positive: the positive words."""
+def _begun(store: Store, name: str, positive: list[str] | None, words: set[str], **settings: Any) -> Opened:
+    """Begin an audit of a data set with the settings that the app recommends. positive: the positive words. words: the
+    words of the audited column, which name the classes if they are a pair."""
     data = store.dataset(name)
     if data["classes"]:
         raise ValueError(
             f"--positive must name the positive labels of --truth: {', '.join(data['classes'])}. Got none."
         )
     if word := " or ".join(positive or ()) or data["positive"]:
-        settings |= {"positive_name": word, "negative_name": f"not {word}"}
+        other, *more = {*words} - {word} or [""]
+        settings |= {"positive_name": word, "negative_name": f"not {word}" if more or not other else other}
     return Opened(store, create(store, name, "auto", floor=certainty.RECOMMENDED, pace=1.0, **settings))
 
 
