@@ -107,8 +107,7 @@ class OpenSession:
     def answer(self, question: Question, word: str | Collection[str] | None) -> None:
         """Answer a question with the name of a class, or skip it with None; the answer is stored and learned. word: if
         the session asks several questions, the names of the questions whose answer is yes."""
-        labels = self._label(word, question.stored.parts)
-        self._session.answer(uuid4().hex, question.stored.id, labels, self.annotator)
+        self._session.answer(uuid4().hex, question.stored.id, self._label(word, question.stored.parts), self.annotator)
 
     def correct(self, question: Question | int, word: str | Collection[str] | None) -> None:
         """Replace an earlier answer. question: the question, or its number in `labels`. word: as in `answer`."""
@@ -188,8 +187,8 @@ class OpenSession:
         self._session.refresh()
         names, keys = METRICS[self._session.multiclass], metrics.EVALUATIONS
         if self._session.settings.audited:
-            judged = outcome.judged(self._session)
-            lines = [(name, metric, *(value or ())) for name, each in judged for metric, value in each.items()]
+            judged = ((name, *each) for name, figures in outcome.judged(self._session) for each in figures.items())
+            lines = [(name, metric, *(value or ())) for name, metric, value in judged]
             return pandas.DataFrame(lines, columns=["column", "metric", "value", "low", "high"])
         if questions := self._session.settings.question_names:
             return self._of_questions(questions)
@@ -326,12 +325,10 @@ class Studio:
             _run("import", **options, files=files, name=name, db=self.store.path)
         return datasets.Dataset(self.store, name.strip())
 
-    def audit(
-        self, data: Any, judge: str, label: int, name: str, truth: str | None = None, **options: Any
-    ) -> OpenSession:  # fmt: skip
-        """Import a file or data in memory with a column of labels or scores that a model made (`judge`), audit it with
-        some answers (`label`: how many), and print how good it is. The answers come from the column `truth`, else they
-        are asked for here. options: options of the command `audit`."""
+    def audit(self, data: Any, judge: str, label: int, name: str, truth: str = "", **options: Any) -> OpenSession:
+        """Import a file or data in memory with a column that a model made (`judge`), judge it by some answers (`label`:
+        how many), and print how good it is. The column `truth` answers, or the terminal asks. options: options of the
+        command `audit`."""
         with _files(data, None) as files:
             own = {"file": files[0], "name": name, "judge": judge, "labels": label, "label": truth}
             _run("audit", **own, **options, db=self.store.path)
@@ -373,8 +370,9 @@ class Studio:
             ids = [row["id"] for row in rows if row["name"] == key]
             if len(ids) != 1:
                 close = did_you_mean(key, [row["name"] for row in rows]) if not ids else ""
-                many = f"{len(ids) or 'no'} sessions are called {key}"
-                raise StoreError(f"{many}: give the number, as in `sessions`.{close}")
+                raise StoreError(
+                    f"{len(ids) or 'no'} sessions are called {key}: give the number, as in `sessions`.{close}"
+                )
             key = int(ids[0])
         return OpenSession(self.store, key, annotator)
 

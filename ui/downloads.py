@@ -44,7 +44,6 @@ MAX_EXPORTS, WAIT_SECONDS = 2, 60  # exports that run at the same time, and how 
 EXPORTS = BoundedSemaphore(MAX_EXPORTS)
 MOST_CELLS, TEXT_CELLS = 10**6, 50  # cells that this process exports itself, and how many of them a text counts as
 KEPT_BYTES = 2**26  # of all files that are kept
-CORRECTED = "Download the corrected column"
 PAGE_BUTTON = "Download as a page (HTML)"
 
 
@@ -109,7 +108,8 @@ def positives_button(opened: Session, first: int) -> None:
 
 def audit_button(opened: Session) -> None:
     """Show a button that downloads the corrected column of an audit, as CSV with texts."""
-    _export_button(CORRECTED, opened.store, opened.id, "audit", "csv", ["--texts"], "download-audit", opened=opened)
+    words = "Download the corrected column"
+    _export_button(words, opened.store, opened.id, "audit", "csv", ["--texts"], "download-audit", opened=opened)
 
 
 def _export_button(
@@ -182,9 +182,7 @@ def cached_file(database: Path, session: int, command: list[str], make: Callable
     return content
 
 
-def export(
-    database: Path, session: int, what: str, options: list[str], opened: Session | None = None
-) -> bytes:  # fmt: skip
+def export(database: Path, session: int, what: str, options: list[str], opened: Session | None = None) -> bytes:
     """Return the bytes of an export of a session. options: options of the command `export`, such as --texts. opened: as
     in `downloads_button`."""
     command = ["export", str(session), "--what", what, *options]

@@ -20,13 +20,12 @@ from typer.main import get_install_completion_arguments
 from .. import __version__, did_you_mean
 
 MODULES = {  # {command: its module}
-    **dict.fromkeys(["import", "append"], "data"), "datasets": "lists",
+    **dict.fromkeys(["import", "append", "audit"], "data"), "datasets": "lists",
     "sessions": "lists", "algorithms": "replays",
     "replay": "replays", "export": "sessions", "predict": "sessions", "compare": "comparisons", "tune": "comparisons",
     "results": "comparisons", "race": "comparisons", "add-labels": "sessions", "verify": "sessions",
-    "publish": "sessions", "adopt": "sessions", "answers-to-check": "sessions", "audit": "sessions",
-    "reproduce": "comparisons", "backup": "backups", "check": "backups", "restore": "backups",
-    **dict.fromkeys(["token"], "lists"),
+    "publish": "sessions", "adopt": "sessions", "answers-to-check": "sessions", "reproduce": "comparisons",
+    "backup": "backups", "check": "backups", "restore": "backups", **dict.fromkeys(["token"], "lists"),
 }  # fmt: skip
 REPEATED = ("--text", "--positive", "--feature", "--set", "--details", "--show")
 

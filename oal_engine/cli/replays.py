@@ -20,22 +20,8 @@ from ..kernel.parameters import Parameter, parameters
 from ..kernel.query_rules import QUERY_RULES, partners
 from ..kernel.spending import STREAM
 from ..store import Store
-from .files import Importing, Reading
-from .terminal import (
-    Cut,
-    Db,
-    Goal,
-    Json,
-    Knowing,
-    Learning,
-    Questions,
-    draw,
-    n_runs,
-    number,
-    pairs,
-    question_names,
-    show,
-)
+from .files import Cut, Importing, Reading
+from .terminal import Db, Goal, Json, Knowing, Learning, Questions, draw, n_runs, number, pairs, question_names, show
 
 if TYPE_CHECKING:
     from ..datasets import prior as priors

@@ -1,47 +1,29 @@
-"""The commands on a session: export, predict, audit, add-labels, answers-to-check, verify, publish, adopt."""
+"""The commands on a session: export, predict, add-labels, answers-to-check, verify, publish, adopt."""
 
 import json
 import sys
-from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 from uuid import uuid4
 
 import typer
 from typer import Argument, Option
 
-from .. import datasets, did_you_mean
-from ..datasets.reading import peek, reasons
-from ..datasets.reading.details import MAX_COLUMNS
+from ..datasets.reading import reasons
 from ..output import tables, tools
 from ..output.jsonlines import JsonLinesError
 from ..sessions import look_back
 from ..sessions.files import bundle, methods, model_formats, player, predicting
 from ..sessions.files import export as exports
-from ..sessions.files.item_columns import seen, text_of
-from ..sessions.insights import answer_checks, certainty, estimates, outcome
+from ..sessions.insights import answer_checks, estimates
 from ..sessions.one_question import QuestionTrace
 from ..sessions.session import Session as Opened
-from ..sessions.settings import NEGATIVE, POSITIVE, SKIP, Settings, create
+from ..sessions.settings import Settings
 from ..store import Store
-from .data import import_
-from .files import Embed, Id, Importing, Reading, Text, Texts, Vectors
-from .terminal import (
-    PAGE,
-    Cut,
-    Db,
-    Formats,
-    Json,
-    Workers,
-    draw,
-    format_of,
-    progress_bar,
-    refuse_terminal,
-    show,
-    undamaged,
-)
+from .files import Embed, Id, Reading, Text, Texts, Vectors
+from .terminal import PAGE, Db, Formats, Json, Workers, format_of, progress_bar, refuse_terminal, show, undamaged
 
 Session = Annotated[int, Argument(help="The number of a session; `sessions` lists them.")]
 What = Annotated[str, Option("--what", help=f"{', '.join(exports.WHATS)}.")]
@@ -66,7 +48,6 @@ SUFFIXES: dict[str, Formats] = {
 OWN_SUFFIX: Formats = {"ris": TOOLS["ris"]}  # tools that need no --format, because no other format has their suffix
 ALL_FORMATS = tables.FORMATS | tools.TOOLS | model_formats.FORMATS | methods.FORMATS
 BINARY = [name for name, each in ALL_FORMATS.items() if each.is_binary]
-KEYS = {"y": POSITIVE, "n": NEGATIVE, "s": SKIP, "q": None}  # of an answer in the terminal
 Output = Annotated[Path | None, Option("--output", "--out", help="The file to write (default: standard output).")]
 
 
@@ -147,79 +128,6 @@ def predict(
             skipped = predicting.predict_file(how, sys.stdin.buffer if live else file, target, bar, live, **own)
     if skipped:
         print(f"skipped {reasons(skipped)}", file=sys.stderr)
-
-
-@dataclass(frozen=True)
-class Judging(Importing):
-    """The meaning of a file's columns, whose labels only answer the questions of an audit."""
-
-    label: Annotated[
-        str | None,
-        Option("--truth", help="A column of right labels that answer (default: you answer in the terminal)."),
-    ] = None
-
-
-def audit(
-    file: Annotated[Path, Argument(help="A file with a column of labels or scores that a model made.")],
-    judge: Annotated[str, Option(metavar="COLUMN", help="The column to audit.")],
-    labels: Annotated[int, Option("--label", min=1, metavar="NUMBER", help="How many answers to take.")],
-    judging: Judging,
-    reading: Reading,
-    name: Annotated[str, Option(help="Name of the data set and the session (default: of the file).")] = "",
-    cut: Cut = None,
-    out: Annotated[Path | None, Option("--output", "--out", help="A file for the corrected column.")] = None,
-    db: Db = None,
-) -> None:
-    """Tell how good a column is that a model made: alone, with some answers, and corrected by them."""
-    format, head = format_of(out, TABLES), peek(file, **reading.arguments)
-    columns, words = head.columns, {*head.label_words.get(judge, ())}
-    if judge not in columns:
-        raise ValueError(f"--judge must be one of {', '.join(columns)}. Got {judge}.{did_you_mean(judge, columns)}")
-    store, name, is_late = Store(db), name.strip() or file.stem, columns.index(judge) >= MAX_COLUMNS
-    own = replace(judging, label=judging.label or "", positive=judging.positive if judging.label else None)
-    import_([file], name, own, reading, details=[judge] if is_late else None, db=db)
-    try:
-        session = _begun(store, name, judging.positive, words, column=judge, budget=labels, cut=cut)
-    except ValueError:
-        datasets.remove(store, store.dataset(name)["id"])  # so that the same name can be given again
-        raise
-    truth = session.dataset.y if judging.label else None
-    while asked := session.current:
-        answer = _answer(session, asked.item) if truth is None else int(truth[asked.item])
-        if answer is None:
-            break
-        session.answer(uuid4().hex, asked.id, answer)
-    progress, ((*heads,), *rows), more = session.place.progress, *outcome.audit(session)
-    print(f"Session {session.id}, {name}: {progress.labels:,} of {progress.budget:,} answers.")
-    draw(heads, rows)
-    print(*map(": ".join, more), sep="\n")
-    if out and (note := exports.export(store, session, "audit", format, out, True)):
-        print(note, file=sys.stderr)
-
-
-def _begun(store: Store, name: str, positive: list[str] | None, words: set[str], **settings: Any) -> Opened:
-    """Begin an audit of a data set with the settings that the app recommends. positive: the positive words. words: the
-    words of the audited column, which name the classes if they are a pair."""
-    data = store.dataset(name)
-    if data["classes"]:
-        raise ValueError(
-            f"--positive must name the positive labels of --truth: {', '.join(data['classes'])}. Got none."
-        )
-    if word := " or ".join(positive or ()) or data["positive"]:
-        other, *more = {*words} - {word} or [""]
-        settings |= {"positive_name": word, "negative_name": f"not {word}" if more or not other else other}
-    return Opened(store, create(store, name, "auto", floor=certainty.RECOMMENDED, pace=1.0, **settings))
-
-
-def _answer(session: Opened, item: int) -> int | None:
-    """Ask in the terminal whether an item is positive. Return its label, or None to stop."""
-    words = f"\n{text_of(seen(session, item))}\n{session.settings.positive_name}? y, n, s to skip, q to stop: "
-    shown = "".join(each if each.isprintable() or each == "\n" else " " for each in words)  # no codes of the terminal
-    with suppress(EOFError):
-        for key in iter(lambda: input(shown).strip().lower(), None):
-            if key in KEYS:
-                return KEYS[key]
-    return None
 
 
 def add_labels(

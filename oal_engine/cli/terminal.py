@@ -39,13 +39,6 @@ Goal = Annotated[
         help="stream: labels are asked along it (default); find: after the beginning, where they help most in the file."
     ),
 ]
-Cut = Annotated[
-    float | None,
-    Option(
-        help="The smallest score of the audited column that says positive (default: 0.5 of scores from 0 to 1, 0 if "
-        "some are negative)."
-    ),
-]
 Formats = Mapping[str, Iterable[str]]  # the suffixes of each format
 PAGE: Formats = {"html": (".html", ".htm")}  # the suffixes of a file that holds a page
 WIDEST = 10_000  # width in characters if the output is not a terminal

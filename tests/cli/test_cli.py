@@ -348,7 +348,7 @@ def test_an_audit_asks_in_the_terminal(run, judged, monkeypatch):
     (["--judge", "text"], "column must be kept with the items of judged: truth, llm. Got text."),
     (["--judge", "llm", "--cut", "0.5"], "cut is for scores. Column llm of judged has labels."),
     (["--judge", "llm", "--out", "fixed.doc"], f"the name of the file to write must end in {TABLES}. Got fixed.doc."),
-    (["--judge", "llm", "--truth", "id", "--multiclass"], "--positive must name the positive labels of --truth: 0, 1,"),
+    (["--judge", "llm", "--truth", "id", "--multiclass"], "--positive must name positive labels of --truth: 0, 1,"),
 ])  # fmt: skip
 def test_an_audit_that_cannot_begin_leaves_no_data(run, judged, options, words):
     """Options of `audit` that do not fit are refused in one sentence, and the data set is not left behind."""

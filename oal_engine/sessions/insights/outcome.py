@@ -24,8 +24,7 @@ from .estimates import Estimate, Estimates
 from .ranking import Depth, Ranking
 
 AUDITED = ("precision", "sensitivity", "f1")  # metrics of a list
-JUDGED = ("precision", "sensitivity", "specificity", "f1")  # metrics of an audited column
-CORRECTED = "corrected column"  # its name on the page
+JUDGED = (*AUDITED, "specificity")  # metrics of an audited column
 MORE = 50  # number of additional answers whose benefit is stated
 ENOUGH = 0.95  # share of the positives that was found at least, from which on more answers are not advised
 FEWEST = 5  # positive answers: with fewer the comparison with random questions is left out
@@ -106,11 +105,11 @@ def judged(session: Session) -> list[tuple[str, dict[str, Estimate | None]]]:
     runs = deciders(session)
     ranking = of_session(runs[list(runs)[-1]]).ranking
     depths = ranking.depths([ranking.listed]) if ranking.listed else None
-    corrected = dict(zip(AUDITED, depths[0][1:])) if depths else dict.fromkeys(AUDITED)
+    corrected: dict[str, Estimate | None] = dict(zip(AUDITED, depths[0][1:] if depths else [None] * 3))
     others = [(name, OtherColumn(session, name)) for name in session.settings.audited_columns[1:]]
     now = [(name, estimates.of_session(run).metrics["push"]) for name, run in [*runs.items(), *others]]
     columns = [(name, {metric: values[metric] for metric in JUDGED}) for name, values in now]
-    return [*columns[: len(runs)], (CORRECTED, corrected), *columns[len(runs) :]]
+    return [*columns[: len(runs)], ("corrected column", corrected), *columns[len(runs) :]]
 
 
 def audit(session: Session) -> tuple[list[tuple[str, ...]], list[tuple[str, str]]]:
