@@ -187,7 +187,7 @@ class OpenSession:
         self._session.refresh()
         names, keys = METRICS[self._session.multiclass], metrics.EVALUATIONS
         if self._session.settings.audited:
-            judged = ((name, *each) for name, figures in outcome.judged(self._session) for each in figures.items())
+            judged = [(name, *each) for name, figures in outcome.judged(self._session) for each in figures.items()]
             lines = [(name, metric, *(value or ())) for name, metric, value in judged]
             return pandas.DataFrame(lines, columns=["column", "metric", "value", "low", "high"])
         if questions := self._session.settings.question_names:
@@ -370,9 +370,7 @@ class Studio:
             ids = [row["id"] for row in rows if row["name"] == key]
             if len(ids) != 1:
                 close = did_you_mean(key, [row["name"] for row in rows]) if not ids else ""
-                raise StoreError(
-                    f"{len(ids) or 'no'} sessions are called {key}: give the number, as in `sessions`.{close}"
-                )
+                raise StoreError(f"{len(ids) or 'no'} sessions are called {key}: give a number of `sessions`.{close}")
             key = int(ids[0])
         return OpenSession(self.store, key, annotator)
 
