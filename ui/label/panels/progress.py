@@ -41,7 +41,7 @@ def show(server: CardServer) -> None:
     if session.settings.audited:
         if judged := server.in_background("audit", lambda: outcome.audit(session)):
             (heads, *metrics), more = judged
-            table(heads, metrics)
+            table(heads, metrics, "none")
             table(("In all", ""), more, "none")
             audit_button(session)
         else:
