@@ -36,7 +36,7 @@ from .output import page
 from .output.plots import METRICS
 from .sessions.files import export as exports
 from .sessions.files import report
-from .sessions.files.item_columns import ItemColumns
+from .sessions.files.item_columns import ItemColumns, seen, text_of
 from .sessions.insights import estimates, outcome
 from .sessions.log import StoredQuestion, asks
 from .sessions.one_question import OneQuestion
@@ -70,7 +70,7 @@ class Question:
     @property
     def text(self) -> str:
         """The text of the item or, if it has none, its cells with the names of their columns."""
-        return self.item.get("text") or ", ".join(f"{name} = {cell}" for name, cell in self.item.items())
+        return text_of(self.item)
 
     def _repr_html_(self) -> str:
         cells = [[page.head_cell(name), page.word_cell(cell)] for name, cell in self.item.items()]
@@ -85,8 +85,7 @@ class OpenSession:
         self._session, self.annotator = Session(store, session), annotator
         self.id, self.name = session, self._session.settings.name
         settings = self._session.settings
-        self.classes = list(settings.names.values()) if settings.audited else settings.question_names
-        self.classes = self.classes or list(settings.names.values())
+        self.classes = (not settings.audited and settings.question_names) or [*settings.names.values()]
         self._search = Search(self._session.dataset)
 
     def __iter__(self) -> Iterator[Question]:
@@ -103,17 +102,12 @@ class OpenSession:
         held = self._session.held(self.annotator)
         if not held:
             return None
-        columns = ItemColumns(self._session.store, self._session.settings, {"id": str}, True)
-        item, audited = next(columns.items([held[0].item])), self._session.settings.audited_columns
-        hidden = [name for name, column in zip(columns.details, self._session.dataset.details) if column in audited]
-        cells = {name: item[name] for name in columns.columns if name not in hidden}
-        return Question(held[0].number, held[0].probability, cells, held[0])
+        return Question(held[0].number, held[0].probability, seen(self._session, held[0].item), held[0])
 
     def answer(self, question: Question, word: str | Collection[str] | None) -> None:
         """Answer a question with the name of a class, or skip it with None; the answer is stored and learned. word: if
         the session asks several questions, the names of the questions whose answer is yes."""
-        labels = self._label(word, question.stored.parts)
-        self._session.answer(uuid4().hex, question.stored.id, labels, self.annotator)
+        self._session.answer(uuid4().hex, question.stored.id, self._label(word, question.stored.parts), self.annotator)
 
     def correct(self, question: Question | int, word: str | Collection[str] | None) -> None:
         """Replace an earlier answer. question: the question, or its number in `labels`. word: as in `answer`."""
@@ -186,11 +180,16 @@ class OpenSession:
     def metrics(self) -> pandas.DataFrame:
         """The metrics of both evaluations: exact if every item of the data has a label, else estimates with their 95 %
         intervals; attrs["reason"] says why an estimate is missing. If the session asks several questions, these are the
-        estimates of each question, then their mean and the worst of them."""
+        estimates of each question, then their mean and the worst of them; if it audits a column, those of the column,
+        alone, with the answers, and corrected."""
         import pandas
 
         self._session.refresh()
         names, keys = METRICS[self._session.multiclass], metrics.EVALUATIONS
+        if self._session.settings.audited:
+            judged = [(name, *each) for name, figures in outcome.judged(self._session) for each in figures.items()]
+            lines = [(name, metric, *(value or ())) for name, metric, value in judged]
+            return pandas.DataFrame(lines, columns=["column", "metric", "value", "low", "high"])
         if questions := self._session.settings.question_names:
             return self._of_questions(questions)
         if self._session.labelled:
@@ -220,9 +219,8 @@ class OpenSession:
                     mean, worst, name = overall
                     rows += [("mean", metric, key, *mean), (f"worst: {name}", metric, key, *worst)]
         frame = pandas.DataFrame(rows, columns=["question", "metric", "evaluation", "value", "low", "high"])
-        frame.attrs["reason"] = (
-            " ".join(f"{name}: {now.reason}" for name, now in by_question.items() if now.reason) or None
-        )
+        reasons = [f"{name}: {now.reason}" for name, now in by_question.items() if now.reason]
+        frame.attrs["reason"] = " ".join(reasons) or None
         return frame
 
     @property
@@ -327,6 +325,15 @@ class Studio:
             _run("import", **options, files=files, name=name, db=self.store.path)
         return datasets.Dataset(self.store, name.strip())
 
+    def audit(self, data: Any, judge: str, label: int, name: str, truth: str = "", **options: Any) -> OpenSession:
+        """Import a file or data in memory with a column that a model made (`judge`), judge it by some answers (`label`:
+        how many), and print how good it is. The column `truth` answers, or the terminal asks. options: options of the
+        command `audit`."""
+        with _files(data, None) as files:
+            own = {"file": files[0], "name": name, "judge": judge, "labels": label, "label": truth}
+            _run("audit", **own, **options, db=self.store.path)
+        return self.session(name.strip())
+
     @property
     def data_sets(self) -> pandas.DataFrame:
         """The data sets, newest first."""
@@ -349,10 +356,8 @@ class Studio:
         allowed = signature(create).parameters.keys() | {each.name for each in fields(Options)}
         allowed -= {"store", "dataset", "options"}
         if wrong := settings.keys() - allowed:
-            has = ", ".join(sorted(allowed))
-            raise SessionError(
-                f"a session has no setting {min(wrong)}. It has {has}.{did_you_mean(min(wrong), allowed)}"
-            )
+            has, hint = ", ".join(sorted(allowed)), did_you_mean(min(wrong), allowed)
+            raise SessionError(f"a session has no setting {min(wrong)}. It has {has}.{hint}")
         if algorithm == "auto" and self.store.dataset(key)["classes"] and "positive_class" not in settings:
             algorithm = "auto-classes"
         chosen = None if settings.keys() & {"learner", "rule"} else algorithm
@@ -365,8 +370,7 @@ class Studio:
             ids = [row["id"] for row in rows if row["name"] == key]
             if len(ids) != 1:
                 close = did_you_mean(key, [row["name"] for row in rows]) if not ids else ""
-                many = f"{len(ids) or 'no'} sessions are called {key}"
-                raise StoreError(f"{many}: give the number, as in `sessions`.{close}")
+                raise StoreError(f"{len(ids) or 'no'} sessions are called {key}: give a number of `sessions`.{close}")
             key = int(ids[0])
         return OpenSession(self.store, key, annotator)
 

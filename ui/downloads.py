@@ -4,7 +4,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, nullcontext
 from functools import partial
 from pathlib import Path
 from threading import BoundedSemaphore, Lock
@@ -16,6 +16,7 @@ from oal_engine.cli.main import command as parser
 from oal_engine.output import tables, tools
 from oal_engine.sessions.files import export as exports
 from oal_engine.sessions.files import methods, model_formats
+from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SessionError, Settings
 from oal_engine.store import Store
 
@@ -46,8 +47,8 @@ KEPT_BYTES = 2**26  # of all files that are kept
 PAGE_BUTTON = "Download as a page (HTML)"
 
 
-def downloads_button(store: Store, settings: Settings) -> None:
-    """Show a button that opens the downloads of a session."""
+def downloads_button(store: Store, settings: Settings, opened: Session | None = None) -> None:
+    """Show a button that opens the downloads of a session. opened: the session, if this server has opened it."""
     session, questions = settings.id, settings.question_names
     choices = [what for what in CHOICES if not (settings.strategy.multiclass and what == "positives")]
     if questions:
@@ -75,7 +76,8 @@ def downloads_button(store: Store, settings: Settings) -> None:
         if what in ("decisions", "predictions", "positives", "audit"):
             texts = st.checkbox("With texts or numbers", key="download-texts")
         suffix = ".zip" if questions and what == "model" and not options else None
-        _export_button("Download", store, session, what, kind, options + ["--texts"] * texts, "download", suffix)
+        options += ["--texts"] * texts
+        _export_button("Download", store, session, what, kind, options, "download", suffix, opened)
         if what == "methods" and st.button("Show it here"):
             text = partial(export, store.path, session, what, ["--format", "text"])
             try:
@@ -97,21 +99,27 @@ def _formats(store: Store, session: int, what: str) -> dict[str, tables.Format]:
     return tables.FORMATS | {kind: each for kind, each in tools.TOOLS.items() if has_texts or not each.needs_texts}
 
 
-def positives_button(store: Store, session: int, first: int) -> None:
+def positives_button(opened: Session, first: int) -> None:
     """Show a button that downloads the top items of a session's ranking, as CSV with texts. first: number of items."""
     words = f"Download the first {first:,}" if first > 1 else "Download the first"
     options = ["--texts", "--first", str(first)]
-    _export_button(words, store, session, "positives", "csv", options, "download-positives")
+    _export_button(words, opened.store, opened.id, "positives", "csv", options, "download-positives", opened=opened)
+
+
+def audit_button(opened: Session) -> None:
+    """Show a button that downloads the corrected column of an audit, as CSV with texts."""
+    words = "Download the corrected column"
+    _export_button(words, opened.store, opened.id, "audit", "csv", ["--texts"], "download-audit", opened=opened)
 
 
 def _export_button(
     words: str, store: Store, session: int, what: str, kind: str | None, options: list[str], key: str,
-    suffix: str | None = None,
+    suffix: str | None = None, opened: Session | None = None,
 ) -> None:  # fmt: skip
     """Show a button that downloads an export. kind: name of the format, None for a report. suffix: suffix of the file,
-    None for the suffix of the format."""
+    None for the suffix of the format. opened: as in `downloads_button`."""
     options = (["--format", kind] if kind else []) + options
-    file = with_access_check(store, session, partial(export, store.path, session, what, options))
+    file = with_access_check(store, session, partial(export, store.path, session, what, options, opened))
     formats = tables.FORMATS | tools.TOOLS | model_formats.FORMATS | methods.FORMATS
     suffix = suffix or (formats[kind].suffixes[0] if kind else ".html")
     name = f"session-{session}-{kind if kind in tools.TOOLS else what}{suffix}"
@@ -174,27 +182,26 @@ def cached_file(database: Path, session: int, command: list[str], make: Callable
     return content
 
 
-def export(database: Path, session: int, what: str, options: list[str]) -> bytes:
-    """Return the bytes of an export of a session. options: options of the command `export`, such as --texts."""
+def export(database: Path, session: int, what: str, options: list[str], opened: Session | None = None) -> bytes:
+    """Return the bytes of an export of a session. options: options of the command `export`, such as --texts. opened: as
+    in `downloads_button`."""
     command = ["export", str(session), "--what", what, *options]
-    return cached_file(database, session, command, partial(_exported, database, session, command))
+    return cached_file(database, session, command, partial(_exported, database, session, command, opened))
 
 
-def _exported(database: Path, session: int, command: list[str]) -> bytes:
+def _exported(database: Path, session: int, command: list[str], opened: Session | None) -> bytes:
     """Write an export: in this process, which has imported and compiled everything that it takes, or in a subprocess if
-    it is so large that answers would wait for it."""
+    it is so large that answers would wait for it. Most of the time would go to opening the session, if it is not."""
     with closing(Store(database, read_only=True)) as store, store.snapshot():
         data = store.dataset(store.session(session)["dataset"])
         if data["items"] * (TEXT_CELLS if data["kind"] == "text" else data["features"]) > MOST_CELLS:
             return output(database, command)
         options = parser("export").make_context(*command[:1], command[1:]).params
-        with _writing, tempfile.TemporaryDirectory() as folder:
-            file = Path(folder) / "output"
-            first = {"first": options["first"]} if options["first"] else {}
-            kind = options["format"] or "csv"
-            exports.export(
-                store, session, options["what"], kind, file, options["texts"], question=options["question"], **first
-            )
+        opened = opened if options["what"] in exports.TABLES else None  # others take longer than an answer may wait
+        with _writing, opened.still() if opened else nullcontext(), tempfile.TemporaryDirectory() as folder:
+            file, source, kind = Path(folder) / "output", opened or session, options["format"] or "csv"
+            more = {"question": options["question"]} | ({"first": options["first"]} if options["first"] else {})
+            exports.export(store, source, options["what"], kind, file, options["texts"], **more)
             return file.read_bytes()
 
 

@@ -1,33 +1,40 @@
-"""The commands that read files into data sets: import and append."""
+"""The commands that read files into data sets: import, append and audit."""
 
 import json
 import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, replace
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event
-from typing import Annotated
+from typing import Annotated, Any
+from uuid import uuid4
 
 from typer import Argument, Option
 
-from .. import datasets
+from .. import datasets, did_you_mean
 from ..datasets import feeds
 from ..datasets.features import duplicates
 from ..datasets.features.encoders import usual_seconds
 from ..datasets.reading import details as more_columns
-from ..datasets.reading import layout_sentence, reasons, size_sentence
+from ..datasets.reading import layout_sentence, peek, reasons, size_sentence
 from ..datasets.reading.archives import one_file
 from ..datasets.reading.sources import Limits
-from ..sessions.settings import SessionError, create
+from ..sessions.files import export as exports
+from ..sessions.files.item_columns import seen, text_of
+from ..sessions.insights import certainty, outcome
+from ..sessions.session import Session
+from ..sessions.settings import NEGATIVE, POSITIVE, SKIP, SessionError, create
 from ..store import Store
-from .files import Importing, Label, Reading, Text, Vectors
+from .files import Cut, Importing, Label, Reading, Text, Vectors
 from .lists import DATASET
-from .terminal import Db, Json, progress_bar, set_options, undamaged
+from .sessions import TABLES
+from .terminal import Db, Json, draw, format_of, progress_bar, set_options, undamaged
 
+KEYS = {"y": POSITIVE, "n": NEGATIVE, "s": SKIP, "q": None}  # of an answer in the terminal
 STANDARD_INPUT = "standard input"  # the name of its copy, for messages and as the source of the data set
 
 
@@ -197,3 +204,71 @@ def _stoppable() -> Iterator[Event]:
 
 def _skipped(skipped: dict[str, tuple[int, int]]) -> dict[str, dict[str, int]]:
     return {reason: {"count": count, "first_line": line} for reason, (count, line) in skipped.items()}
+
+
+@dataclass(frozen=True)
+class Judging(Importing):
+    """The meaning of a file's columns, whose labels only answer the questions of an audit."""
+
+    label: Annotated[str | None, Option("--truth", help="A column that answers (default: the terminal asks).")] = None
+
+
+def audit(
+    file: Annotated[Path, Argument(help="A file with a column of labels or scores that a model made.")],
+    judge: Annotated[str, Option(metavar="COLUMN", help="The column to audit.")],
+    labels: Annotated[int, Option("--label", min=1, metavar="NUMBER", help="How many answers to take.")],
+    judging: Judging,
+    reading: Reading,
+    name: Annotated[str, Option(help="Name of the data set and the session (default: of the file).")] = "",
+    cut: Cut = None,
+    out: Annotated[Path | None, Option("--output", "--out", help="A file for the corrected column.")] = None,
+    db: Db = None,
+) -> None:
+    """Tell how good a column is that a model made: alone, with some answers, and corrected by them."""
+    format, head = format_of(out, TABLES), peek(file, **reading.arguments)
+    columns, words = head.columns, {*head.label_words.get(judge, ())}
+    if judge not in columns:
+        raise ValueError(f"--judge must be one of {', '.join(columns)}. Got {judge}.{did_you_mean(judge, columns)}")
+    store, name, is_late = Store(db), name.strip() or file.stem, columns.index(judge) >= more_columns.MAX_COLUMNS
+    own = replace(judging, label=judging.label or "", positive=judging.positive if judging.label else None)
+    import_([file], name, own, reading, details=[judge] if is_late else None, db=db)
+    try:
+        session = _begun(store, name, judging.positive, words, column=judge, budget=labels, cut=cut)
+    except ValueError:
+        datasets.remove(store, store.dataset(name)["id"])  # so that the same name can be given again
+        raise
+    truth = session.dataset.y if judging.label else None
+    while asked := session.current:
+        answer = _answer(session, asked.item) if truth is None else int(truth[asked.item])
+        if answer is None:
+            break
+        session.answer(uuid4().hex, asked.id, answer)
+    progress, ((*heads,), *rows), more = session.place.progress, *outcome.audit(session)
+    print(f"Session {session.id}, {name}: {progress.labels:,} of {progress.budget:,} answers.")
+    draw(heads, rows)
+    print(*map(": ".join, more), sep="\n")
+    if out and (note := exports.export(store, session, "audit", format, out, True)):
+        print(note, file=sys.stderr)
+
+
+def _begun(store: Store, name: str, positive: list[str] | None, words: set[str], **settings: Any) -> Session:
+    """Begin an audit of a data set with the settings that the app recommends. positive: the positive words. words: the
+    words of the audited column, which name the classes if they are a pair."""
+    data = store.dataset(name)
+    if data["classes"]:
+        raise ValueError(f"--positive must name positive labels of --truth: {', '.join(data['classes'])}. Got none.")
+    if word := " or ".join(positive or ()) or data["positive"]:
+        others = words - {word}
+        settings |= {"positive_name": word, "negative_name": others.pop() if len(others) == 1 else f"not {word}"}
+    return Session(store, create(store, name, "auto", floor=certainty.RECOMMENDED, pace=1.0, **settings))
+
+
+def _answer(session: Session, item: int) -> int | None:
+    """Ask in the terminal whether an item is positive. Return its label, or None to stop."""
+    question = f"\n{text_of(seen(session, item))}\n{session.settings.positive_name}? y, n, s to skip, q to stop: "
+    prompt = "".join(each if each.isprintable() or each == "\n" else " " for each in question)  # no terminal codes
+    with suppress(EOFError):
+        for key in iter(lambda: input(prompt).strip().lower(), None):
+            if key in KEYS:
+                return KEYS[key]
+    return None

@@ -24,6 +24,13 @@ Embed = Annotated[
     Option(help="A folder of static token embeddings (model2vec, WordLlama), which turn each text into a vector too."),
 ]
 Texts = Annotated[bool, Option("--texts", help="Add the text of each item, or the numbers of its file.")]
+Cut = Annotated[
+    float | None,
+    Option(
+        help="The smallest score of the audited column that says positive (default: 0.5 of scores from 0 to 1, 0 if "
+        "some are negative)."
+    ),
+]
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from typer.main import get_install_completion_arguments
 from .. import __version__, did_you_mean
 
 MODULES = {  # {command: its module}
-    **dict.fromkeys(["import", "append"], "data"), "datasets": "lists",
+    **dict.fromkeys(["import", "append", "audit"], "data"), "datasets": "lists",
     "sessions": "lists", "algorithms": "replays",
     "replay": "replays", "export": "sessions", "predict": "sessions", "compare": "comparisons", "tune": "comparisons",
     "results": "comparisons", "race": "comparisons", "add-labels": "sessions", "verify": "sessions",

@@ -20,7 +20,7 @@ from ..kernel.parameters import Parameter, parameters
 from ..kernel.query_rules import QUERY_RULES, partners
 from ..kernel.spending import STREAM
 from ..store import Store
-from .files import Importing, Reading
+from .files import Cut, Importing, Reading
 from .terminal import Db, Goal, Json, Knowing, Learning, Questions, draw, n_runs, number, pairs, question_names, show
 
 if TYPE_CHECKING:
@@ -104,13 +104,7 @@ class Asking:
     column: Annotated[
         str | None, Option(help="A column of labels or scores by something else, such as a language model, to audit.")
     ] = None
-    cut: Annotated[
-        float | None,
-        Option(
-            help="With --column: the smallest score that says positive (default: 0.5 of scores from 0 to 1, 0 if some "
-            "are negative)."
-        ),
-    ] = None
+    cut: Cut = None
     orders: Annotated[Path | None, Option(help="A file with one order per line, rows counted from 1.")] = None
 
     @property

@@ -201,9 +201,11 @@ class Model:
 
     @property
     def fields(self) -> dict[str, type]:
-        """Names and types of the columns of `predictions`."""
+        """Names and types of the columns of `predictions`. With K classes the probability is that of the predicted
+        class."""
         scores: dict[str, type] = {f"{SCORE}{name}": float for name in self.classes.values()} if self.multiclass else {}
-        return {"margin": float, "predicted": int, "predicted_class": str, "probability": float} | scores
+        probability = "probability" if self.multiclass else "positive_probability"
+        return {"margin": float, "predicted": int, "predicted_class": str, probability: float} | scores
 
     def predictions(self, scores: np.ndarray) -> tuple[Any, ...]:
         """Return the columns `fields` for rows of scores: margins, predicted classes and their names, probabilities (or

@@ -180,6 +180,15 @@ class OpenRun(Run):
         with self._all_or_nothing():
             self._catch_up(self.store.status(self.id))
 
+    @contextmanager
+    def still(self) -> Iterator[None]:
+        """Refresh the session, and let no answer or other change in until the end, so that all that is read of it
+        belongs together."""
+        with self._lock:
+            self.refresh()
+            with self.store.snapshot():
+                yield
+
     def _catch_up(self, status: Status) -> None:
         """Rebuild or continue the session if its stored status differs from its own."""
         if status.settings != self._stored_settings:

@@ -19,7 +19,7 @@ from oal_engine.kernel.algorithms import ALGORITHMS
 from oal_engine.kernel.learners import LEARNERS
 from oal_engine.kernel.query_rules import QUERY_RULES
 from oal_engine.sessions.files.export import LABELS
-from oal_engine.sessions.insights import answer_checks
+from oal_engine.sessions.insights import answer_checks, outcome
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
 from oal_engine.store import Store, digest_of
@@ -292,6 +292,70 @@ def test_answers_to_check_are_listed(ok, labelled):
     shown = ok("answers-to-check", labelled.id, "--most", 3)
     assert lists["at odds"]
     assert all(line["id"] in shown for lines in lists.values() for line in lines)
+
+
+# Audits
+
+
+@pytest.fixture
+def judged(tmp_path):
+    """A file of texts with a column of labels by a model, a quarter of which are wrong, and a column of right ones."""
+    texts = [f"{text}\x1b[2J" for text in topics(90)]
+    truth = [("no", "yes")[k % 3 == 0] for k in range(90)]
+    llm = [("no", "yes")[(k % 3 == 0) != (k % 8 in (1, 5))] for k in range(90)]
+    path = tmp_path / "judged.csv"
+    pandas.DataFrame({"id": range(90), "text": texts, "truth": truth, "llm": llm}).to_csv(path, index=False)
+    return path
+
+
+AUDIT = ("--judge", "llm", "--positive", "yes", "--features", "words", "--label")
+
+
+def test_an_audit_prints_what_the_page_shows(run, judged):
+    """`audit` with a column of right labels prints the figures of the page, and writes the corrected column in the
+    words of the column."""
+    code, out, _ = run("audit", judged, *AUDIT, 60, "--truth", "truth", "--out", "fixed.csv")
+    assert 0 == code
+    lines, more = outcome.audit(Session(Store(), 1))
+    assert [cell for line in lines for cell in line if cell not in out] == []
+    assert any(f"{name}: {words}" in out for name, words in more)
+    assert re.search(r"0\.\d\d \(0\.\d\d to", out)
+    fixed, right = pandas.read_csv("fixed.csv"), pandas.read_csv(judged)["truth"]
+    assert {"yes", "no"} == {*fixed["corrected"]} == {*fixed["column"]}
+    answered = fixed["answer"].notna()
+    assert answered.sum() > 40
+    assert (fixed["answer"] == right[fixed["position"]].values)[answered].all()
+
+
+def test_an_audit_asks_in_the_terminal(run, judged, monkeypatch):
+    """Without a column of right labels each text is printed and answered by a key, without the column's cell and the
+    codes of the terminal; another key asks again, and the end of the input ends the audit."""
+    prompts, keys = [], iter("yxnS")
+    monkeypatch.setattr("builtins.input", lambda prompt: prompts.append(prompt) or next(keys, None) or stop())
+
+    def stop():
+        raise EOFError
+
+    code, out, _ = run("audit", judged, *AUDIT, 20, "--name", "mine")
+    assert (0, True) == (code, "2 of 20 answers" in out)
+    assert prompts[1] == prompts[2]
+    assert not any("\x1b" in prompt or "llm" in prompt for prompt in prompts)
+    assert [1, -1, 0] == [entry.label for entry in Session(Store(), 1).log if entry.label is not None]
+
+
+@pytest.mark.parametrize(("options", "words"), [
+    (["--judge", "lm"], "--judge must be one of id, text, truth, llm. Got lm. Did you mean llm?"),
+    (["--judge", "text"], "column must be kept with the items of judged: truth, llm. Got text."),
+    (["--judge", "llm", "--cut", "0.5"], "cut is for scores. Column llm of judged has labels."),
+    (["--judge", "llm", "--out", "fixed.doc"], f"the name of the file to write must end in {TABLES}. Got fixed.doc."),
+    (["--judge", "llm", "--truth", "id", "--multiclass"], "--positive must name positive labels of --truth: 0, 1,"),
+])  # fmt: skip
+def test_an_audit_that_cannot_begin_leaves_no_data(run, judged, options, words):
+    """Options of `audit` that do not fit are refused in one sentence, and the data set is not left behind."""
+    code, _, err = run("audit", judged, "--label", 9, "--features", "words", *options)
+    assert 1 == code
+    assert words in err
+    assert [] == Store().datasets()
 
 
 # Errors

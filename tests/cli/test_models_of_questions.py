@@ -17,7 +17,7 @@ from tests.harness.files import zipped
 NAMES = ["wind", '../a, "b" & c', "日本 7"]
 WORDS = {"wind": "wind", NAMES[1]: "sun", NAMES[2]: "5"}
 SUFFIXES = ".json.gz, .gz, .json, .jsonl or .skops"
-PREDICTED = ["margin", "predicted", "predicted_class", "probability"]
+PREDICTED = ["margin", "predicted", "predicted_class", "positive_probability"]
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_an_archive_predicts_what_each_model_does(asked, ok, run, tmp_path, kind
         assert [{column: row[own.get(column, column)] for column in one[0]} for row in together] == one
         assert {row["predicted_class"] for row in one} <= {name, f"not {name}"}
         assert oal_engine.load_model("one.json.gz").weights.tobytes() == found[name].weights.tobytes()
-    assert kind == "numbers" or None not in [row["probability:wind"] for row in together]
+    assert kind == "numbers" or None not in [row["positive_probability:wind"] for row in together]
     assert ok("predict", new, "--model", "plain.zip") == ok("predict", new, "--model", "models.zip")
     (tmp_path / "parts").mkdir()
     new.rename(tmp_path / "parts" / "new.csv")

@@ -116,6 +116,17 @@ def test_the_form_offers_the_columns_of_the_file(app_store):
     assert (0.5, 1.0) == (settings.floor, settings.pace)
 
 
+def test_the_corrected_column_is_one_click_away(audit):
+    """The panel with the figures of an audit has a button that downloads the corrected column."""
+    server = audit(12)
+    at, words = run("pages/1_Label.py", session=server.session.id), "Download the corrected column"
+    for _ in range(WAIT):
+        if words in (buttons := [each.proto.label for each in at.get("download_button")]):
+            break
+        at.run()
+    assert words in buttons
+
+
 def test_the_downloads_begin_with_the_audit(audit):
     """In an audit, the first download is the corrected table. The model is not offered: it needs the audited column."""
     server = audit()

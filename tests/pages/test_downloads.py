@@ -99,6 +99,19 @@ def test_a_file_is_made_once_until_its_session_changes(store, monkeypatch):
     assert 7 == len(made)
 
 
+def test_an_open_session_is_not_opened_again(store, monkeypatch):
+    """A table of a session that the server has open is that of the session opened anew, also after a change by another
+    process; the log is not read from its beginning."""
+    datasets.add(store, "sparse", datasets.table(stream_of()[1]), "made.svmlight")
+    opened = begin(store, budget=20)
+    label_until_the_end(opened)
+    Session(store, opened.id).correct("c", opened.log[3].id, -opened.log[3].label)
+    wanted = downloads.export(store.path, opened.id, "predictions", ["--format", "csv"])
+    downloads._files.clear()
+    monkeypatch.setattr(export, "Session", None)
+    assert wanted == downloads.export(store.path, opened.id, "predictions", ["--format", "csv"], opened)
+
+
 def test_few_bytes_are_kept(store, monkeypatch):
     """Of the files that were made, the oldest are forgotten as soon as all of them together are too large."""
     datasets.add(store, "sparse", datasets.table(stream_of()[1]), "made.svmlight")

@@ -166,7 +166,7 @@ def test_predict_reads_every_format_and_writes_every_format(tweets, predict, tmp
     assert [str(k + 1) if suffix == "txt" else f"k{k}" for k in range(50)] == [row["id"] for row in predictions]
     assert all(tweets.names[row["predicted"]] == row["predicted_class"] for row in predictions)
     order = np.argsort([row["margin"] for row in predictions])
-    chances = np.array([row["probability"] for row in predictions])[order]
+    chances = np.array([row["positive_probability"] for row in predictions])[order]
     assert (np.diff(chances) >= 0).all()
     assert 0 < chances[0] < 0.5 < chances[-1] < 1
     for out in ("out.csv", "out.jsonl", "out.parquet"):
@@ -298,7 +298,7 @@ def test_the_other_columns_of_new_items_stand_beside_their_predictions(table, pr
     code, stdout, stderr = predict(folder / "new.jsonl", "--json", "--texts", using=folder / "m.gz")
     assert (0, "") == (code, stderr)
     made = [json.loads(line) for line in stdout.splitlines()]
-    own = ["line", "id", "margin", "predicted", "predicted_class", "probability"]
+    own = ["line", "id", "margin", "predicted", "predicted_class", "positive_probability"]
     assert [*own, "age, years", "b", "c", "d", "item_margin", "url", "year", "more"] == list(made[0])
     assert [["=1+1", "https://x.org", "2019", None], [None, None, None, "x"]] == [[*row.values()][-4:] for row in made]
     assert [[1, 2.5, -3, 0], [1, 2, 3, 0.125]] == [[*row.values()][6:10] for row in made]

@@ -348,10 +348,10 @@ def test_the_suffix_names_the_format(tmp_path, command):
     assert made[0] == made[1]
     ours = pandas.read_csv(io.StringIO(made[0]))
     loaded = oal_engine.load_model(tmp_path / "model.jsonl")
-    assert ours["probability"].tolist() == loaded.predict_proba(table)[:, 1].tolist()
+    assert ours["positive_probability"].tolist() == loaded.predict_proba(table)[:, 1].tolist()
     assert ours["predicted_class"].tolist() == loaded.predict(table).tolist()
     theirs = skops.load(tmp_path / "model.skops").predict_proba(table[["age", "size"]])
-    assert ours["probability"].to_numpy() == pytest.approx(theirs[:, 1], abs=1e-12)
+    assert ours["positive_probability"].to_numpy() == pytest.approx(theirs[:, 1], abs=1e-12)
 
 
 # Real data

@@ -16,6 +16,7 @@ import oal_engine
 from oal_engine import Studio
 from oal_engine.sessions import look_back
 from oal_engine.sessions.files import export as exports
+from oal_engine.sessions.insights import outcome
 from oal_engine.sessions.session import Session
 from tests.harness import ROOT
 from tests.harness.examples import topics
@@ -371,6 +372,22 @@ def test_a_comparison(studio, tmp_path, capsys):
     assert json.loads(json.dumps(found.as_json())) == json.loads((tmp_path / "found.json").read_text())
     assert "Got x." in sentence(lambda: found.figure(metric="x"))
     assert "no setting colour" in sentence(lambda: studio.compare(data.name, ["OAAL"], colour=1))
+
+
+def test_a_column_is_audited_in_one_call(studio, capsys):
+    """`audit` imports a table, answers from a column, and returns the session, whose metrics are those of the page."""
+    words = ["yes" if word == "about sport" else "no" for word in WORDS]
+    table = pandas.DataFrame({"text": topics(ITEMS), "truth": words, "llm": ["no", *words[1:-1], "yes"]})
+    session = studio.audit(table, "llm", 60, "posts", "truth", positive="yes", features="words")
+    rows = {(name, metric): each for name, metric, *each in session.metrics.itertuples(index=False)}
+    judged = outcome.judged(Session(studio.store, session.id))
+    assert ["llm", "llm + answers", "corrected column"] == [name for name, _ in judged]
+    for name, figures in judged:
+        assert all([*value] == rows[name, metric] for metric, value in figures.items() if value)
+    assert rows["llm", "specificity"][0] > 0.9
+    assert "yes" in {*session.frame("audit")["corrected"]}
+    refused = sentence(lambda: studio.audit(table, "other", 60, "more"))
+    assert "judge must be one of text, truth, llm. Got other." == refused
 
 
 def test_a_temporary_studio():

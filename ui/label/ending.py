@@ -40,7 +40,7 @@ def ending(server: CardServer) -> None:
     owned = server.is_owned()
     if not (session.several or session.multiclass) and linear(session.learner):
         _list(server)
-    downloads_button(session.store, session.settings)
+    downloads_button(session.store, session.settings, session)
     if session.room > 0 and owned:
         more_labels(session, "add-labels")
     elif owned and not session.several and (left := session.rounds - len(another_pass.labels(session).labels)):
@@ -74,7 +74,7 @@ def _list(server: CardServer) -> None:
     if depths := ranking.depths([first]):
         small_note(capitalized(depths[0].sentence(session.settings.positive_name)))
     with st.container(horizontal=True):
-        positives_button(session.store, session.id, first)
+        positives_button(session, first)
         if st.button(GO_THROUGH, key="go-through", on_click=_open_find, args=[session.id], help=GO_THROUGH_HELP):
             st.rerun()  # the panels are not in the card's fragment
 

@@ -355,12 +355,13 @@ def _write_model(session: Any, kind: str, file: BinaryIO) -> None:
 
 
 def export(
-    store: Store, session: int, what: str, kind: str, out: Path | str | None = None, texts: bool = False,
+    store: Store, session: int | Session, what: str, kind: str, out: Path | str | None = None, texts: bool = False,
     progress: Callable[[int, int], None] | None = None, question: str | None = None, **options: Any,
 ) -> str | None:  # fmt: skip
     """Write one of WHATS to the file `out`, or to the standard output (None), in full or not at all. Return a sentence
     on its content, or None.
 
+    session: its number or, if it is open already, the session; nobody else changes it meanwhile (`still`).
     kind: file format. For a table, a format of tables (for what="table" also one of tools.TOOLS); for a model, or each
     model in an archive, one of model_formats.FORMATS; for methods, one of methods.FORMATS. progress: called with (rows
     done, all rows). question: name of the question to export, if the session asks several. options: further arguments
@@ -370,7 +371,8 @@ def export(
         raise ValueError(f"--question is not for labels, methods or an audit, which are of all questions. Got {what}.")
     if what not in WHATS:
         raise ValueError(f"--what must be one of {', '.join(WHATS)}. Got {what}.{did_you_mean(what, WHATS)}")
-    opened: Any = None if what == "labels" else Session(store, session)
+    number = session if isinstance(session, int) else session.id
+    opened: Any = None if what == "labels" else Session(store, number) if session is number else session
     opened = OneQuestion(opened, question) if question else opened
     with whole(out) as file:
         if opened and what == "model":
@@ -384,7 +386,7 @@ def export(
             tools.write(items, kind, file)
             return sentence
         else:
-            content, note = TABLES[what](opened, texts, **options) if opened else labels(store, session)
+            content, note = TABLES[what](opened, texts, **options) if opened else labels(store, number)
             write(content, kind, file, progress)
             return str(note) if note else None
     return None

@@ -8,10 +8,25 @@ from ...datasets.reading import details
 from ...output.tables import FEATURES, LABEL, TEXT, TITLE_AND_ABSTRACT, OutputTable, block_rows, blocks
 from ...store import Row, Store
 from ..log import Remarks
+from ..session import Session
 from ..settings import Settings
 
 TAGS = "tags"
 ANSWER, MODEL = "answer", "model"  # origins of a label, besides known labels
+
+
+def seen(session: Session, item: int) -> Row:
+    """Return the cells of an item that an annotator may see, {name of column: cell}: all but those of audited
+    columns."""
+    columns = ItemColumns(session.store, session.settings, {"id": str}, True)
+    cells, audited = next(columns.items([item])), session.settings.audited_columns
+    hidden = [name for name, column in zip(columns.details, session.dataset.details) if column in audited]
+    return {name: cells[name] for name in columns.columns if name not in hidden}
+
+
+def text_of(cells: Row) -> str:
+    """Return the text of an item or, if it has none, its cells with the names of their columns."""
+    return cells.get(TEXT) or ", ".join(f"{name} = {cell}" for name, cell in cells.items())
 
 
 def origin(row: Row) -> str:

@@ -23,7 +23,8 @@ from .curves import percent
 from .estimates import Estimate, Estimates
 from .ranking import Depth, Ranking
 
-AUDITED = ("precision", "sensitivity", "f1")  # metrics of the deciders of an audited column
+AUDITED = ("precision", "sensitivity", "f1")  # metrics of a list
+JUDGED = (*AUDITED, "specificity")  # metrics of an audited column
 MORE = 50  # number of additional answers whose benefit is stated
 ENOUGH = 0.95  # share of the positives that was found at least, from which on more answers are not advised
 FEWEST = 5  # positive answers: with fewer the comparison with random questions is left out
@@ -97,37 +98,44 @@ def deciders(session: Session) -> dict[str, OneQuestion]:
     return {words: OneQuestion(session, name) for name, words in session.settings.decider_names.items()}
 
 
-def audit(session: Session) -> tuple[list[tuple[str, ...]], list[tuple[str, str]]]:
-    """Return the quality of the audited labels or scores, alone, with the answers, and of the corrected column that can
-    be downloaded, as a table with a row for each metric. Also return rows (name, value in words) on the number of
-    positives and the benefit of more answers."""
-    runs, judged = deciders(session), (session.settings.audited or {}).get("others", ())
-    others = {name: OtherColumn(session, name) for name in judged}
-    now = [estimates.of_session(run) for run in [*runs.values(), *others.values()]]
+def judged(session: Session) -> list[tuple[str, dict[str, Estimate | None]]]:
+    """Estimate the quality of an audited column: alone, with the answers, and as the corrected column that can be
+    downloaded; then that of the other judged columns. Return pairs (name, {metric: estimate, or None if there are too
+    few answers}). The corrected column is estimated as a list, whose specificity is not."""
+    runs = deciders(session)
     ranking = of_session(runs[list(runs)[-1]]).ranking
     depths = ranking.depths([ranking.listed]) if ranking.listed else None
-    table: list[tuple[str, ...]] = [("Estimated", *runs, "corrected column", *others)]
-    for metric, corrected in zip(AUDITED, depths[0][1:] if depths else [None] * len(AUDITED)):
-        values = [each.metrics["push"][metric] for each in now]
-        values.insert(len(runs), corrected)
-        table.append((TITLES[metric], *(str(value or "not yet") for value in values)))
+    corrected: dict[str, Estimate | None] = dict(zip(AUDITED, depths[0][1:] if depths else [None] * 3))
+    others = [(name, OtherColumn(session, name)) for name in session.settings.audited_columns[1:]]
+    now = [(name, estimates.of_session(run).metrics["push"]) for name, run in [*runs.items(), *others]]
+    columns = [(name, {metric: values[metric] for metric in JUDGED}) for name, values in now]
+    return [*columns[: len(runs)], ("corrected column", corrected), *columns[len(runs) :]]
+
+
+def audit(session: Session) -> tuple[list[tuple[str, ...]], list[tuple[str, str]]]:
+    """Return what `judged` estimates as a table with a row for each metric. Also return rows (name, value in words) on
+    the number of positives and the benefit of more answers."""
+    runs, now = deciders(session), judged(session)
+    table: list[tuple[str, ...]] = [("Estimated", *(name for name, _ in now))]
+    for metric in JUDGED:
+        values = (str(each[metric] or "not yet") if metric in each else "" for _, each in now)
+        table.append((TITLES[metric], *values))
     floors = [certainty.of_session(run) for run in runs.values()]
     bounds = [percent(each.recall) if each and each.says_something else "" for each in floors]
     if any(bounds):
-        table.append(("Found, at least", *bounds, "", *[""] * len(others)))
+        table.append(("Found, at least", *bounds, *[""] * (len(now) - len(bounds))))
     *_, both = runs.values()
     lines = []
     if counted := estimates.positives(both):
         number, items = counted
         words = f"{number.value:,.0f} ({number.low:,.0f} to {number.high:,.0f})"
         lines.append((f"{session.settings.positive_name} among {items:,} items", words))
-    last = now[1]
-    if best := last.metrics["push"]["f1"]:
+    if best := now[1][1]["f1"]:
         half, answers = (best.high - best.low) / 2, session.state.spent
         worth = f"F1 ± {half * sqrt(answers / (answers + MORE)):.2f} instead of ± {half:.2f}, roughly"
         lines.append((f"{MORE} more answers", worth))
-    elif last.reason:
-        lines.append(("Quality", last.reason))
+    elif reason := estimates.of_session(both).reason:
+        lines.append(("Quality", reason))
     return table, lines
 
 

@@ -12,6 +12,7 @@ from oal_engine.sessions.one_question import OneQuestion, part_of
 from oal_engine.sessions.session import Session
 
 from ... import charts
+from ...downloads import audit_button
 from ...metric_table import table
 from ...page import counted, note, say
 from ..card_server import CardServer
@@ -40,8 +41,9 @@ def show(server: CardServer) -> None:
     if session.settings.audited:
         if judged := server.in_background("audit", lambda: outcome.audit(session)):
             (heads, *metrics), more = judged
-            table(heads, metrics)
+            table(heads, metrics, "none")
             table(("In all", ""), more, "none")
+            audit_button(session)
         else:
             say(COMPUTING)
     name = chosen_question(server.session.settings)
