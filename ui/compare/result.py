@@ -51,7 +51,10 @@ def show_result(store: Store, row: dict[str, Any]) -> None:
         _chart("points", _curves(result, view), curves)
     for sweep in figures.sweeps(result, view):
         what = f"{TITLES[view.metric]} of {sweep.algorithm} over {' and '.join(sweep.values)}."
-        _chart(f"sweep-{sweep.algorithm}", _sweep(sweep, view), what)
+        if level := sweep.flat(view.metric):
+            note(f"{what[:-1]}: {level}.")
+        else:
+            _chart(f"sweep-{sweep.algorithm}", _sweep(sweep, view), what)
     if view.axis in AXES:
         left, right = st.columns([3, 2], gap="medium")
         with left:
@@ -225,7 +228,9 @@ def _curves(result: Comparison, view: ResultView) -> go.Figure:
             x=x[-1:], y=mean[-1:], mode="markers", marker={"symbol": mark, "size": 12, "color": color},
             hoverinfo="skip", showlegend=False, cliponaxis=False, **shared,
         ))  # fmt: skip
-    axis: dict[str, Any] = {"title": html.escape(figures.axis_title(result, view.axis)), "rangemode": "tozero"}
+    axis: dict[str, Any] = {"title": html.escape(figures.axis_title(result, view.axis))}
+    if view.axis in figures.AXIS_TITLES:
+        axis["rangemode"] = "tozero"
     if points and places:
         kind, marks, words = figures.scale(result, view.axis, np.concatenate(places))
         axis |= {"type": kind, "tickformat": "~%" if view.axis == "share" else ",~r"}
@@ -259,14 +264,9 @@ def _ends(result: Comparison, view: ResultView) -> go.Figure:
 
 
 def _sweep(sweep: figures.Sweep, view: ResultView) -> go.Figure:
-    """Draw a heat map over two parameters with a ring around the best cell, or say that all give the same value."""
+    """Draw a heat map over two parameters with a ring around the best cell."""
     (above, rows), (key, columns) = sweep.values.items()
     title = f"{TITLES[view.metric]} of {sweep.algorithm}"
-    if words := sweep.flat(view.metric):
-        return go.Figure(layout={
-            "height": 120, "xaxis": {"visible": False}, "yaxis": {"visible": False},
-            "annotations": [{"text": f"{title} over {above} and {key}: {words}.", "showarrow": False}],
-        })  # fmt: skip
     row, column = sweep.best(view.metric)
     heat = go.Heatmap(
         z=sweep.mean, x=columns, y=rows, colorscale="Viridis",
