@@ -51,11 +51,8 @@ def view(comparison: Comparison, data: str | None = None, budget: Limit = None, 
     """Build a view of a comparison. By default it shows the first data set and budget, the criterion, the first axis
     and the best curves."""
     block = next(each for each in comparison.blocks() if data is None or each == (data, budget))
-    usual = {
-        "metric": comparison.spec.criterion,
-        "evaluation": comparison.spec.evaluation,
-        "axis": next(iter(axes(comparison))),
-    }
+    spec, axis = comparison.spec, next(iter(axes(comparison)))
+    usual = {"metric": spec.criterion, "evaluation": spec.evaluation, "axis": axis}
     view = ResultView(*block, **usual | values)
     return view if view.names else replace(view, names=leading(comparison, drawable(comparison, view)))
 
@@ -68,8 +65,8 @@ def axes(comparison: Comparison) -> dict[str, str]:
     curves = _amounts(comparison, *next(iter(comparison.blocks())), "share")
     share = ["share"] * (not spec.held_out and (several or any(len(lines) > 1 for lines in curves.values())))
     alone = len(keys) == 1 and all(keys == [*varied(spec, name)] for name in spec.algorithms)
-    found = [*share * several, *keys * alone, *AXES, *["budget"] * (len(spec.budgets) > 1), *share, *keys]
-    return {axis: (AXES | AMOUNTS).get(axis, axis) for axis in found}
+    order = [*share * several, *keys * alone, *AXES, *["budget"] * (len(spec.budgets) > 1), *share, *keys]
+    return {axis: (AXES | AMOUNTS).get(axis, axis) for axis in order}
 
 
 def varied(spec: Specification, *names: str) -> dict[str, list[float | str]]:
@@ -230,11 +227,6 @@ def _text(value: float | str) -> str:
     return value if isinstance(value, str) else f"{value:g}"
 
 
-def is_wide(x: np.ndarray) -> bool:
-    """Return whether these values span so wide a range that their axis should be logarithmic."""
-    return bool(x.size and x.min() > 0 and x.max() / x.min() >= WIDE_RATIO)
-
-
 @dataclass(frozen=True)
 class Sweep:
     """The results of an algorithm over two parameters. values: {parameter: its values as texts}. mean: mean of a metric
@@ -308,8 +300,8 @@ def draw_curves(axes: Axes, comparison: Comparison, view: ResultView) -> None:
             axes.set_xticks(marks, words)
             axes.minorticks_off()
     axes.set(xlabel=plain(axis_title(comparison, view.axis)), ylabel=measure(view.metric, view.evaluation))
-    over_budgets = view.axis in AMOUNTS
-    axes.set_title(plain(view.data if over_budgets else f"{view.data}, {budget_name(view.budget)}"), fontsize=9)
+    limit = "" if view.axis in AMOUNTS else f", {budget_name(view.budget)}"
+    axes.set_title(plain(view.data + limit), fontsize=9)
     if max(map(len, view.names), default=0) <= LONG_NAME:
         axes.legend(fontsize=8)
     else:
@@ -322,9 +314,9 @@ def scale(comparison: Comparison, axis: str, x: np.ndarray) -> tuple[str, np.nda
     """Return the kind of an x axis, "log" over a wide range and else "linear", and the places and texts of its ticks.
     It needs none if it is linear, unless the values of a parameter are words."""
     words = categories(comparison, axis)
-    kind = "log" if is_wide(x) and not words else "linear"
-    marks = np.arange(float(len(words))) if words else ticks(x) if kind == "log" else np.zeros(0)
-    return kind, marks, words or [amount(comparison, axis, each) for each in marks]
+    wide = not words and x.max() >= WIDE_RATIO * x.min() > 0
+    marks = ticks(x) if wide else np.arange(float(len(words)))
+    return "log" if wide else "linear", marks, words or [amount(comparison, axis, each) for each in marks]
 
 
 def amount(comparison: Comparison, axis: str, value: float) -> str:
@@ -386,12 +378,12 @@ def draw_ranks(axes: Axes, comparison: Comparison, ranks: Ranks) -> None:
     axes.grid(False)
 
 
-def figure(kind: str, comparison: Comparison, shown: ResultView | None = None) -> bytes:
+def figure(kind: str, comparison: Comparison, part: ResultView | None = None) -> bytes:
     """Draw the figure of a view (by default `view(comparison)`) as a file of this kind, and return its bytes. If the
     only algorithm varies in two parameters, and the x axis is the labels spent or the items streamed, draw them as a
     heat map. Else draw the curves."""
-    shown = shown or view(comparison)
-    if len(comparison.spec.algorithms) == 1 and shown.axis in AXES:
-        for sweep in sweeps(comparison, shown):
-            return drawn(kind, draw_sweep, comparison, shown, sweep)
-    return drawn(kind, draw_curves, comparison, shown)
+    part = part or view(comparison)
+    alone = len(comparison.spec.algorithms) == 1 and part.axis in AXES
+    for sweep in sweeps(comparison, part) if alone else ():
+        return drawn(kind, draw_sweep, comparison, part, sweep)
+    return drawn(kind, draw_curves, comparison, part)

@@ -17,9 +17,9 @@ from ..kernel.metrics import EVALUATIONS, LIST
 from ..output.page import INK, document, figure_cell, head_cell, html_table, inline, sentence, word_cell
 from ..output.plots import METRICS, NAMES, OF_THE_LIST, ON_PAGE, TITLES, drawn, number, plain
 from ..output.tables import guarded
-from . import figures
+from . import figures, significance
 from .figures import ResultView, budget_name
-from .significance import FEWEST_RUNS, Ranks, verdict
+from .significance import Ranks
 from .specifications import PROTOCOLS, Hit, Limit
 from .tuned_runs import Result
 
@@ -61,8 +61,8 @@ def table(comparison: Comparison, data: str, budget: Limit, evaluation: str) -> 
 
     def cell(name: str, line: Result, metric: str) -> Cell:
         values, test = comparison.values(line, metric, evaluation), tests[metric][name]
-        found = verdict(test, len(values))
-        mark = found if found in ("best", "level") else ""
+        verdict = significance.verdict(test, len(values))
+        mark = verdict if verdict in ("best", "level") else ""
         return float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else None, mark
 
     rows = []
@@ -173,7 +173,7 @@ def caption(comparison: Comparison, evaluation: str, literal: Callable[[str], st
     """Describe a table of a comparison in a sentence or two."""
     spec = comparison.spec
     marks = "bold: best; underlined: not significantly different from the best (paired t-test, Holm, 5 %)"
-    if spec.permutations < FEWEST_RUNS:
+    if spec.permutations < significance.FEWEST_RUNS:
         marks = "bold: best; too few runs to tell which are level with it"
     runs = f"Mean and standard deviation of {spec.permutations} runs" if spec.permutations > 1 else "One run"
     if spec.questions:
@@ -224,8 +224,8 @@ def test_table(comparison: Comparison, data: str, budget: Limit, metric: str, ev
     table = []
     for name, each in tests.items():
         numbers = [number(metric, each["mean"]), p(each["t"]), p(each["wilcoxon"])]
-        found = verdict(each, comparison.spec.permutations)
-        table.append([head_cell(name), *map(figure_cell, numbers), word_cell(found)])
+        verdict = significance.verdict(each, comparison.spec.permutations)
+        table.append([head_cell(name), *map(figure_cell, numbers), word_cell(verdict)])
     return html_table(["", TITLES[metric], "paired t-test", "Wilcoxon", ""], table)
 
 
