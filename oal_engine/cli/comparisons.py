@@ -13,7 +13,7 @@ from rich.table import Column
 from typer import Argument, Option
 
 from .. import experiments
-from ..experiments import figures, papers, report, specifications
+from ..experiments import figures, papers, report, significance, specifications
 from ..experiments import race as races
 from ..kernel import metrics
 from ..kernel.parameters import named
@@ -37,6 +37,7 @@ from .terminal import (
     show,
 )
 
+MOST_TRIALS = 5  # that `tune` prints
 Data = Annotated[list[str] | None, Argument(metavar="DATA", help="Data sets, demo:NAME, NAME=CLASS, or files.")]
 Grid = Annotated[
     list[str] | None,
@@ -79,7 +80,9 @@ class Showing:
     hit: Annotated[float | None, Option(help="The hit of a figure, if there are several.")] = None
     metric: Annotated[str | None, Option(help="A metric, query_ratio or seconds (default: the criterion).")] = None
     evaluation: Annotated[str | None, Option(help="push or push_query (default: as compared).")] = None
-    over: Annotated[str | None, Option(help=f"The x axis: {', '.join(figures.AXES | figures.AMOUNTS)}.")] = None
+    over: Annotated[
+        str | None, Option(help=f"The x axis: {', '.join(figures.AXES | figures.AMOUNTS)}, or a parameter.")
+    ] = None
 
     def view(self, comparison: experiments.Comparison) -> figures.ResultView:
         """Return the view that the options describe. Raise ValueError with the available choices if a value is
@@ -154,7 +157,7 @@ def tune(
     running: Running,
     as_json: Json = False,
 ) -> None:
-    """Find the best settings of an algorithm: list all that were tried, the best first, and test the best."""
+    """Find the best settings of an algorithm: try all in a grid, list the best of them, and test the best."""
     if tune == "none":
         raise ValueError("--tune must be 2:1, cv or hindsight. Got none.")
     values = {"data": [source], "tune": tune, "algorithms": _with_settings({algorithm: {}}, settings or [])}
@@ -166,7 +169,10 @@ def tune(
         report["trials"] = [{key: trial[key] for key in ("settings", "score")} for trial in result.trials()]
         print(json.dumps(report | {"result": everything["results"][0]}))
     else:
-        _print_trials(result.trials(), "settings", result.spec.criterion)
+        tried = result.trials()
+        _print_trials(tried[:MOST_TRIALS], "settings", result.spec.criterion)
+        if more := len(tried[MOST_TRIALS:]):
+            print(f"{more:,} more settings were tried; --json lists them all.")
         _print_comparison(result)
 
 
@@ -255,11 +261,10 @@ def _print_comparison(comparison: experiments.Comparison) -> None:
                 values = comparison.values(line, metric, evaluation)
                 spread = f" ± {values.std(ddof=1):.3f}" if len(values) > 1 else ""
                 cells.append(f"{values.mean():.3f}{spread}")
-            verdict = tests[source, budget][name]
-            mark = "best" if verdict["best"] else "level" if verdict["level"] else ""
+            verdict = significance.verdict(tests[source, budget][name], spec.permutations)
             asked = "" if spec.held_out else f"{line.asked.mean():,.0f}"
             settings = specifications.outlined(line.setting).replace(", ", "\n")
-            rows.append([line.algorithm, settings, asked, *cells, mark])
+            rows.append([line.algorithm, settings, asked, *cells, verdict])
             if spec.questions:
                 worst = (comparison.values(line, *each, over=np.min).mean() for each in columns)
                 rows.append(["worst question", "", "", *(f"{value:.3f}" for value in worst)])

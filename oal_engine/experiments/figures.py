@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from ..kernel.metrics import more_is_better
-from ..output.plots import EFFORTS, METRICS, NAMES, STYLES, TITLES, Style, drawn, plain
+from ..output.plots import EFFORTS, METRICS, NAMES, STYLES, TITLES, Style, drawn, number, plain
 from .significance import Ranks
-from .specifications import Hit, Limit, Setting, outlined, smoothing
+from .specifications import Hit, Limit, Setting, Specification, outlined, smoothing
 from .tuned_runs import Result
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ MOST_LINES = 8  # in one figure
 @dataclass(frozen=True)
 class ResultView:
     """The part of a result that a figure shows: a data set and budget, a metric of an evaluation, an x axis, and the
-    names of the curves. bands: whether to draw bands of one standard deviation."""
+    names of the curves. axis: "labels", "rounds", "budget", "share", or a parameter. bands: whether to draw one
+    standard deviation: as a band around a curve, or as a bar at a point."""
 
     data: str
     budget: Limit
@@ -50,27 +51,42 @@ def view(comparison: Comparison, data: str | None = None, budget: Limit = None, 
     """Build a view of a comparison. By default it shows the first data set and budget, the criterion, the first axis
     and the best curves."""
     block = next(each for each in comparison.blocks() if data is None or each == (data, budget))
-    usual = {
-        "metric": comparison.spec.criterion,
-        "evaluation": comparison.spec.evaluation,
-        "axis": next(iter(axes(comparison))),
-    }
+    spec, axis = comparison.spec, next(iter(axes(comparison)))
+    usual = {"metric": spec.criterion, "evaluation": spec.evaluation, "axis": axis}
     view = ResultView(*block, **usual | values)
     return view if view.names else replace(view, names=leading(comparison, drawable(comparison, view)))
 
 
 def axes(comparison: Comparison) -> dict[str, str]:
     """Return the x axes that the curves of a comparison can have, {axis: title}. If there are several targets (`hit`)
-    and no held-out fold, the share of labels asked comes first."""
-    titles = dict(AXES)
-    if len(comparison.spec.budgets) > 1:
-        titles["budget"] = AMOUNTS["budget"]
-    several = len(comparison.spec.hits) > 1
+    and no held-out fold, the share of labels asked comes first. If all algorithms vary in one parameter and in no
+    other, this parameter comes first."""
+    spec, keys, several = comparison.spec, [*varied(comparison.spec)], len(comparison.spec.hits) > 1
     curves = _amounts(comparison, *next(iter(comparison.blocks())), "share")
-    if comparison.spec.held_out or not (several or any(len(lines) > 1 for lines in curves.values())):
-        return titles
-    share = {"share": AMOUNTS["share"]}
-    return share | titles if several else titles | share
+    share = ["share"] * (not spec.held_out and (several or any(len(lines) > 1 for lines in curves.values())))
+    alone = len(keys) == 1 and all(keys == [*varied(spec, name)] for name in spec.algorithms)
+    order = [*share * several, *keys * alone, *AXES, *["budget"] * (len(spec.budgets) > 1), *share, *keys]
+    return {axis: (AXES | AMOUNTS).get(axis, axis) for axis in order}
+
+
+def varied(spec: Specification, *names: str) -> dict[str, list[float | str]]:
+    """Return the parameters of which an algorithm runs and shows several values, {parameter: its values in ascending
+    order, then its words}. names: which algorithms (default: all)."""
+    grids = [
+        {key: values for key, values in spec.grids[name].items() if spec.hit is None or key not in smoothing(name)}
+        for name in (names or spec.grids)
+        if spec.tune == "none"
+    ]
+    keys = dict.fromkeys(key for grid in grids for key in grid if len(grid[key]) > 1)
+    values = {key: {value for grid in grids for value in grid.get(key, ())} for key in keys}
+    return {key: sorted(each, key=lambda value: (isinstance(value, str), value)) for key, each in values.items()}
+
+
+def axis_title(comparison: Comparison, axis: str) -> str:
+    """Return the title of an x axis. That of a parameter says which other parameters are the best at each point."""
+    others = [key for key in varied(comparison.spec) if key != axis and axis not in AXES | AMOUNTS]
+    best = measure(comparison.spec.criterion, comparison.spec.evaluation)
+    return AXIS_TITLES.get(axis, axis) + f", with the best {', '.join(others)} by {best}" * bool(others)
 
 
 def metrics(comparison: Comparison) -> tuple[str, ...]:
@@ -81,11 +97,12 @@ def metrics(comparison: Comparison) -> tuple[str, ...]:
 
 
 def drawable(comparison: Comparison, view: ResultView) -> dict[str, list[Result]]:
-    """Return the result lines from which each curve of a view is drawn, {name: lines}. If the x axis is the budget or
-    the share of labels asked for, a curve has one line for each point. Else it has a single line."""
+    """Return the result lines from which each curve of a view is drawn, {name: lines}. If the x axis is the labels
+    spent or the items streamed, a curve has a single line. Else it has one line for each point."""
     if view.axis in AMOUNTS:
         return _amounts(comparison, view.data, view.budget, view.axis)
-    return {name: [line] for name, line in comparison.blocks()[view.data, view.budget].items()}
+    block = comparison.blocks()[view.data, view.budget]
+    return {name: [line] for name, line in block.items()} if view.axis in AXES else _over(comparison, view)
 
 
 def leading(comparison: Comparison, lines: Mapping[str, Sequence[Result]], most: int = MOST_LINES) -> tuple[str, ...]:
@@ -130,8 +147,7 @@ def curves(
     comparison: Comparison, view: ResultView
 ) -> Iterator[tuple[str, np.ndarray, np.ndarray, np.ndarray, np.ndarray, Style]]:
     """Yield (name, x, mean, low, high, style) for each curve of a view. If the x axis is the labels spent or the items
-    streamed, a curve ends at the end of the stream. If it is the budget or the share of labels asked for, each point is
-    the value at the end of a stream."""
+    streamed, a curve ends at the end of the stream. Else each point is the value at the end of a stream."""
     lines = drawable(comparison, view)
     style_of = styles(comparison, lines)
     points = {name: _points(comparison, view, lines[name]) for name in view.names}
@@ -140,7 +156,7 @@ def curves(
             x = np.array([min(each.min() for each, *_ in points.values()), *x[1:]])
         low, high = np.maximum(mean - spread, 0), mean + spread
         if view.metric not in ("cost", "seconds"):
-            high = np.minimum(high, 1)
+            high = np.minimum(high, np.maximum(mean, 1))
         yield name, x, mean, low, high, style_of[name]
 
 
@@ -148,14 +164,17 @@ def _points(
     comparison: Comparison, view: ResultView, lines: Sequence[Result]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the x values of a curve, and the mean and standard deviation of the metric at each of them."""
-    if view.axis not in AMOUNTS:
+    if view.axis in AXES:
         items, asked, mean, spread = comparison.curve(lines[0], view.metric, view.evaluation, view.axis)
         return asked if view.axis == "labels" else items, mean, spread
     values = np.array([comparison.values(line, view.metric, view.evaluation) for line in lines])
     if view.axis == "share":
         x = np.array([comparison.values(line, "query_ratio").mean() for line in lines])
-    else:
+    elif view.axis == "budget":
         x = np.array([float(line.budget or line.items) for line in lines])
+    else:
+        words, levels = categories(comparison, view.axis), [line.setting[view.axis] for line in lines]
+        x = np.array([words.index(_text(each)) if words else each for each in levels], float)
     order = np.argsort(x, kind="stable")
     spread = values.std(1, ddof=1) if values.shape[1] > 1 else np.zeros(len(lines))
     return x[order], values.mean(1)[order], spread[order]
@@ -182,60 +201,65 @@ def _amounts(comparison: Comparison, data: str, budget: Limit, axis: str) -> dic
     return curves
 
 
-def is_wide(x: np.ndarray) -> bool:
-    """Return whether these values span so wide a range that their axis should be logarithmic."""
-    return bool(x.size and x.min() > 0 and x.max() / x.min() >= WIDE_RATIO)
+def _over(comparison: Comparison, view: ResultView) -> dict[str, list[Result]]:
+    """Return the result lines of each algorithm over a parameter: for each value the best by the criterion. A line
+    without the parameter is at every value: its curve is level, unless the parameter is a weight of the metric."""
+    key, block = view.axis, comparison.blocks()[view.data, view.budget].values()
+    lines = [
+        replace(line, setting=line.setting | {key: value})
+        for line in block
+        for value in ([line.setting[key]] if key in line.setting else varied(comparison.spec)[key])
+    ]
+    curves: dict[str, dict[float | str, Result]] = {line.algorithm: {} for line in lines}
+    best_last = not more_is_better(comparison.spec.criterion)
+    for line in sorted(lines, key=lambda line: comparison.values(line).mean(), reverse=best_last):
+        curves[line.algorithm][line.setting[key]] = line
+    return {name: [*points.values()] for name, points in curves.items()}
+
+
+def categories(comparison: Comparison, axis: str) -> list[str]:
+    """Return the values of a parameter as texts if some of them are words. Else return []."""
+    values = varied(comparison.spec).get(axis, [])
+    return [*map(_text, values)] if any(isinstance(each, str) for each in values) else []
+
+
+def _text(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:g}"
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """The results of an algorithm over one or two parameters. values: {parameter: its values}. mean, spread: mean and
-    standard deviation of a metric over the runs, as arrays with an axis for each parameter."""
+    """The results of an algorithm over two parameters. values: {parameter: its values as texts}. mean: mean of a metric
+    over the runs, as an array with an axis for each parameter."""
 
     algorithm: str
-    values: dict[str, list[float | str]]
+    values: dict[str, list[str]]
     mean: np.ndarray
-    spread: np.ndarray
 
     def best(self, metric: str) -> tuple[int, ...]:
         """Return the index in `mean` of the best value of a metric."""
         place = (np.nanargmax if more_is_better(metric) else np.nanargmin)(self.mean)
         return tuple(map(int, np.unravel_index(place, self.mean.shape)))
 
-    def scale(self, key: str) -> str:
-        """Return the kind of axis that the values of a parameter need: "category" if some are words, "log" over a wide
-        range, else "linear"."""
-        values = [each for each in self.values[key] if not isinstance(each, str)]
-        if len(values) < len(self.values[key]):
-            return "category"
-        return "log" if is_wide(np.array(values)) else "linear"
-
-    def labels(self, key: str) -> list[str]:
-        """Return the values of a parameter as texts."""
-        return [each if isinstance(each, str) else f"{each:g}" for each in self.values[key]]
+    def flat(self, metric: str) -> str:
+        """Say in words that every setting gives the same value of a metric. Return "" if the values differ."""
+        low, high = (number(metric, each(self.mean)) for each in (np.nanmin, np.nanmax))
+        return f"every setting gives {low}" if low == high else ""
 
 
 def sweeps(comparison: Comparison, view: ResultView) -> Iterator[Sweep]:
-    """Yield a sweep for each algorithm of a view that ran with several values of one or two parameters."""
-    by_algorithm: dict[str, list[Result]] = {}
-    for line in comparison.blocks()[view.data, view.budget].values():
-        by_algorithm.setdefault(line.algorithm, []).append(line)
-    for algorithm, lines in by_algorithm.items():
-        keys = [key for key in lines[0].setting if comparison.spec.hit is None or key not in smoothing(algorithm)]
-        values = {
-            key: sorted({line.setting[key] for line in lines}, key=lambda value: (isinstance(value, str), value))
-            for key in keys
-        }
-        values = {key: each for key, each in values.items() if len(each) > 1}
-        if len(values) not in (1, 2):
+    """Yield a sweep for each algorithm of a view that ran with several values of two parameters."""
+    block = comparison.blocks()[view.data, view.budget].values()
+    for algorithm in comparison.spec.algorithms:
+        values = {key: [*map(_text, each)] for key, each in varied(comparison.spec, algorithm).items()}
+        lines = [line for line in block if line.algorithm == algorithm]
+        if len(values) != 2 or not lines:
             continue
         mean = np.full([len(each) for each in values.values()], np.nan)
-        spread = mean.copy()
         for line in lines:
-            place = tuple(each.index(line.setting[key]) for key, each in values.items())
-            runs = comparison.values(line, view.metric, view.evaluation)
-            mean[place], spread[place] = runs.mean(), runs.std(ddof=1) if len(runs) > 1 else 0
-        yield Sweep(algorithm, values, mean, spread)
+            place = tuple(each.index(_text(line.setting[key])) for key, each in values.items())
+            mean[place] = comparison.values(line, view.metric, view.evaluation).mean()
+        yield Sweep(algorithm, values, mean)
 
 
 def level_groups(ranks: Ranks) -> list[list[str]]:
@@ -256,20 +280,28 @@ def level_groups(ranks: Ranks) -> list[list[str]]:
 
 
 def draw_curves(axes: Axes, comparison: Comparison, view: ResultView) -> None:
-    """Draw the curves of a view, with bands of one standard deviation if the view has bands."""
-    amounts, places = view.axis in AMOUNTS, list[np.ndarray]()
+    """Draw the curves of a view, with one standard deviation if the view has bands."""
+    points, places = view.axis not in AXES, list[np.ndarray]()
     for name, x, mean, low, high, (color, _, dash, _, mark) in curves(comparison, view):
         places.append(x)
-        every = None if amounts else 0.15
+        every = None if points else 0.15
         axes.plot(x, mean, color=color, linestyle=dash, marker=mark, markevery=every, markersize=4, label=plain(name))
-        if not amounts:
+        if not points:
             axes.plot(x[-1], mean[-1], color=color, marker=mark, markersize=8)
-        if view.bands:
+        if view.bands and points:
+            axes.errorbar(x, mean, (mean - low, high - mean), fmt="none", ecolor=color, elinewidth=0.8, capsize=2)
+        elif view.bands:
             axes.fill_between(x, low, high, color=color, alpha=0.1, linewidth=0)
-    if amounts and places:
-        _scale_amounts(axes, view.axis, np.unique(np.concatenate(places)))
-    axes.set(xlabel=AXIS_TITLES[view.axis], ylabel=measure(view.metric, view.evaluation))
-    axes.set_title(plain(view.data if amounts else f"{view.data}, {budget_name(view.budget)}"), fontsize=9)
+    if points and places:
+        kind, marks, words = scale(comparison, view.axis, np.concatenate(places))
+        axes.set_xscale(kind)
+        axes.xaxis.set_major_formatter(lambda value, _: amount(comparison, view.axis, value))
+        if words:
+            axes.set_xticks(marks, words)
+            axes.minorticks_off()
+    axes.set(xlabel=plain(axis_title(comparison, view.axis)), ylabel=measure(view.metric, view.evaluation))
+    limit = "" if view.axis in AMOUNTS else f", {budget_name(view.budget)}"
+    axes.set_title(plain(view.data + limit), fontsize=9)
     if max(map(len, view.names), default=0) <= LONG_NAME:
         axes.legend(fontsize=8)
     else:
@@ -278,18 +310,20 @@ def draw_curves(axes: Axes, comparison: Comparison, view: ResultView) -> None:
         figure.legend(fontsize=8, loc="outside lower center")
 
 
-def _scale_amounts(axes: Axes, axis: str, x: np.ndarray) -> None:
-    """Make the x axis logarithmic if its values span a wide range, and format its ticks as numbers or percentages."""
-    if is_wide(x):
-        axes.set_xscale("log")
-        axes.set_xticks(ticks(x))
-        axes.minorticks_off()
-    axes.xaxis.set_major_formatter(lambda value, _: amount(axis, value))
+def scale(comparison: Comparison, axis: str, x: np.ndarray) -> tuple[str, np.ndarray, list[str]]:
+    """Return the kind of an x axis, "log" over a wide range and else "linear", and the places and texts of its ticks.
+    It needs none if it is linear, unless the values of a parameter are words."""
+    words = categories(comparison, axis)
+    wide = not words and x.max() >= WIDE_RATIO * x.min() > 0
+    marks = ticks(x) if wide else np.arange(float(len(words)))
+    return "log" if wide else "linear", marks, words or [amount(comparison, axis, each) for each in marks]
 
 
-def amount(axis: str, value: float) -> str:
-    """Format a value on the x axis: a share of labels asked as a percentage, a budget as a number."""
-    return f"{100 * value:.3g} %" if axis == "share" else f"{value:,.6g}"
+def amount(comparison: Comparison, axis: str, value: float) -> str:
+    """Format a value on the x axis: a share of labels asked as a percentage, a budget or parameter as a number or
+    word."""
+    words = categories(comparison, axis)
+    return words[int(value)] if words else f"{100 * value:.3g} %" if axis == "share" else f"{value:,.6g}"
 
 
 def ticks(x: np.ndarray) -> np.ndarray:
@@ -301,27 +335,21 @@ def ticks(x: np.ndarray) -> np.ndarray:
 
 
 def draw_sweep(axes: Axes, comparison: Comparison, view: ResultView, sweep: Sweep) -> None:
-    """Draw a line over one parameter, or a heat map over two parameters with a ring around the best setting."""
-    *above, key = sweep.values
-    even = above or sweep.scale(key) == "category"
-    place = np.arange(len(sweep.values[key])) if even else sweep.values[key]
-    if above:
-        image, best = axes.imshow(sweep.mean, cmap="viridis", origin="lower", aspect="auto"), sweep.best(view.metric)
-        axes.figure.colorbar(image)
-        axes.plot(
-            best[1], best[0], "o", markersize=12, markerfacecolor="none", markeredgecolor="#c00", markeredgewidth=2
-        )
-        axes.set_ylabel(plain(above[0]))
-        axes.set_yticks(range(len(sweep.mean)), sweep.labels(above[0]))
-        axes.grid(False)
+    """Draw a heat map over two parameters with a ring around the best setting, or say that all give the same value."""
+    (above, rows), (key, columns) = sweep.values.items()
+    if words := sweep.flat(view.metric):
+        axes.set(xlim=(-0.5, len(columns) - 0.5), ylim=(-0.5, len(rows) - 0.5))
+        axes.text(0.5, 0.5, words, transform=axes.transAxes, ha="center", va="center")
     else:
-        axes.errorbar(place, sweep.mean, sweep.spread, color=STYLES[0][0], marker="o", capsize=3)
-        axes.set_ylabel(measure(view.metric, view.evaluation))
-        axes.set_xscale("linear" if even else sweep.scale(key))
+        axes.figure.colorbar(axes.imshow(sweep.mean, cmap="viridis", origin="lower", aspect="auto"))
+        y, x = sweep.best(view.metric)
+        axes.plot(x, y, "o", markersize=12, markerfacecolor="none", markeredgecolor="#c00", markeredgewidth=2)
+    axes.grid(False)
     axes.set_title(plain(f"{sweep.algorithm}: {measure(view.metric, view.evaluation)}\n"
                          f"{view.data}, {budget_name(view.budget)}"), fontsize=9)  # fmt: skip
-    axes.set_xlabel(plain(key))
-    axes.set_xticks(place, sweep.labels(key))
+    axes.set(xlabel=plain(key), ylabel=plain(above))
+    axes.set_xticks(range(len(columns)), columns)
+    axes.set_yticks(range(len(rows)), rows)
     axes.minorticks_off()
 
 
@@ -350,9 +378,12 @@ def draw_ranks(axes: Axes, comparison: Comparison, ranks: Ranks) -> None:
     axes.grid(False)
 
 
-def figure(kind: str, comparison: Comparison, view: ResultView) -> bytes:
-    """Draw the figure of a view as a file of this kind, and return its bytes. If the only algorithm has a parameter
-    sweep, and the x axis is the labels spent or the items streamed, draw the sweep. Else draw the curves."""
-    swept = [] if view.axis in AMOUNTS else [*sweeps(comparison, view)]
-    alone = len(swept) == 1 and len({line.algorithm for line in comparison.lines}) == 1
-    return drawn(kind, draw_sweep, comparison, view, swept[0]) if alone else drawn(kind, draw_curves, comparison, view)
+def figure(kind: str, comparison: Comparison, part: ResultView | None = None) -> bytes:
+    """Draw the figure of a view (by default `view(comparison)`) as a file of this kind, and return its bytes. If the
+    only algorithm varies in two parameters, and the x axis is the labels spent or the items streamed, draw them as a
+    heat map. Else draw the curves."""
+    part = part or view(comparison)
+    alone = len(comparison.spec.algorithms) == 1 and part.axis in AXES
+    for sweep in sweeps(comparison, part) if alone else ():
+        return drawn(kind, draw_sweep, comparison, part, sweep)
+    return drawn(kind, draw_curves, comparison, part)

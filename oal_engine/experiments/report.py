@@ -5,8 +5,10 @@ from __future__ import annotations
 import html
 import io
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -15,7 +17,7 @@ from ..kernel.metrics import EVALUATIONS, LIST
 from ..output.page import INK, document, figure_cell, head_cell, html_table, inline, sentence, word_cell
 from ..output.plots import METRICS, NAMES, OF_THE_LIST, ON_PAGE, TITLES, drawn, number, plain
 from ..output.tables import guarded
-from . import figures
+from . import figures, significance
 from .figures import ResultView, budget_name
 from .significance import Ranks
 from .specifications import PROTOCOLS, Hit, Limit
@@ -33,7 +35,7 @@ Cell: TypeAlias = tuple[float, float | None, str]  # mean, spread, mark
 class TableRow:
     """A row of a table: its setting in words, the mean number of labels used, and (mean, spread, mark) of each metric.
 
-    mark: "best", "level" if a paired t-test finds no significant difference from the best, or "". further: more
+    mark: "best", "level" if a paired t-test of enough runs finds no difference from the best, or "". further: more
     columns, {title: mean}, if the comparison has them: F1 of the final list, guaranteed minimums of recall and F1, and
     sum and F1 of the worst question.
     """
@@ -59,7 +61,8 @@ def table(comparison: Comparison, data: str, budget: Limit, evaluation: str) -> 
 
     def cell(name: str, line: Result, metric: str) -> Cell:
         values, test = comparison.values(line, metric, evaluation), tests[metric][name]
-        mark = "best" if test["best"] else "level" if test["level"] and len(values) > 1 else ""
+        verdict = significance.verdict(test, len(values))
+        mark = verdict if verdict in ("best", "level") else ""
         return float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else None, mark
 
     rows = []
@@ -154,6 +157,7 @@ def latex(comparison: Comparison, view: ResultView | None = None) -> bytes:
     return "\n".join([
         r"% \usepackage{booktabs}", r"\begin{table}", r"\centering\small",
         rf"\caption{{{escaped(comparison.name)}: {caption(comparison, evaluation, escaped)}}}",
+        rf"\label{{tab:{re.sub('[^A-Za-z0-9]+', '-', comparison.name).strip('-')}}}",
         rf"\begin{{tabular}}{{l{'r' * (len(columns) + 1)}}}", r"\toprule", rf"{head} \\", *body, r"\bottomrule",
         r"\end{tabular}", r"\end{table}", "",
     ]).encode()  # fmt: skip
@@ -169,6 +173,8 @@ def caption(comparison: Comparison, evaluation: str, literal: Callable[[str], st
     """Describe a table of a comparison in a sentence or two."""
     spec = comparison.spec
     marks = "bold: best; underlined: not significantly different from the best (paired t-test, Holm, 5 %)"
+    if spec.permutations < significance.FEWEST_RUNS:
+        marks = "bold: best; too few runs to tell which are level with it"
     runs = f"Mean and standard deviation of {spec.permutations} runs" if spec.permutations > 1 else "One run"
     if spec.questions:
         marks += f"; mean over {len(spec.questions)} questions that each reading answers, and the worst of them"
@@ -218,7 +224,7 @@ def test_table(comparison: Comparison, data: str, budget: Limit, metric: str, ev
     table = []
     for name, each in tests.items():
         numbers = [number(metric, each["mean"]), p(each["t"]), p(each["wilcoxon"])]
-        verdict = "best" if each["best"] else "not distinguishable" if each["level"] else "worse"
+        verdict = significance.verdict(each, comparison.spec.permutations)
         table.append([head_cell(name), *map(figure_cell, numbers), word_cell(verdict)])
     return html_table(["", TITLES[metric], "paired t-test", "Wilcoxon", ""], table)
 
@@ -263,14 +269,7 @@ def difference_table(one: Comparison, other: Comparison, metric: str, evaluation
 # ---- Files
 
 
-def png(comparison: Comparison, view: ResultView | None = None) -> bytes:
-    """Draw the figure of a view as PNG."""
-    return figures.figure("png", comparison, view or figures.view(comparison))
-
-
-def svg(comparison: Comparison, view: ResultView | None = None) -> bytes:
-    """Draw the figure of a view as SVG, with its text as text, not as outlines."""
-    return figures.figure("svg", comparison, view or figures.view(comparison))
+png, svg, pdf = (partial(figures.figure, kind) for kind in ("png", "svg", "pdf"))
 
 
 def _other_metrics(comparison: Comparison, view: ResultView) -> list[ResultView]:
@@ -314,6 +313,9 @@ def page(comparison: Comparison, view: ResultView | None = None) -> bytes:
         if comparison.has_seconds:
             views.append(replace(block_view, metric="seconds", axis="rounds"))
         swept = [block_view] if spec.held_out else [block_view, replace(block_view, metric="query_ratio")]
+        for key in figures.varied(spec):
+            axis = figures.view(comparison, *block, evaluation=evaluation, axis=key)
+            views += [replace(axis, metric=each.metric) for each in swept]
         parts.append(_figures(comparison, views, swept))
         tests = test_table(comparison, *block, block_view.metric, evaluation)
         parts.append(f"<details><summary>p-values against the best</summary>{tests}</details>")
@@ -332,12 +334,13 @@ def page(comparison: Comparison, view: ResultView | None = None) -> bytes:
     return document(comparison.name, parts)
 
 
-FILES = {
+FILES: dict[str, tuple[Callable[[Comparison, ResultView | None], bytes], str, str]] = {
     "csv": (csv, "text/csv", "CSV: a row for each line and run"),
     "parquet": (parquet, "application/vnd.apache.parquet", "Parquet: the same"),
     "tex": (latex, "text/x-tex", "LaTeX table"),
     "png": (png, "image/png", "PNG: the figure as shown"),
     "svg": (svg, "image/svg+xml", "SVG: the figure as shown"),
+    "pdf": (pdf, "application/pdf", "PDF: the figure as shown"),
     "json": (as_json, "application/json", "JSON: everything"),
     "html": (page, "text/html", "HTML report"),
 }  # suffix -> function of a comparison and a view that returns the bytes, media type, description

@@ -7,6 +7,8 @@ from typing import TypedDict
 import numpy as np
 from numpy.typing import ArrayLike
 
+FEWEST_RUNS = 4  # whose paired test can find two names level
+
 
 class PairedTest(TypedDict):
     """The result of testing one name against the best: its mean, whether it is the best, its p-values (`t`,
@@ -66,6 +68,12 @@ def against_best(
         return {"mean": means[name], "best": name == best, "t": t, "wilcoxon": wilcoxon, "level": is_level}
 
     return {name: compared(name) for name in values}
+
+
+def verdict(test: PairedTest, runs: int) -> str:
+    """Return "best", "worse", "level", or with few runs "too few runs to tell" instead of "level"."""
+    level = "level" if runs >= FEWEST_RUNS else "too few runs to tell"
+    return "best" if test["best"] else level if test["level"] else "worse"
 
 
 def _t(differences: np.ndarray) -> float:

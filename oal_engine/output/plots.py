@@ -29,9 +29,10 @@ STYLES: tuple[Style, ...] = (
     ("#8A8F98", "8px 2px 2px 2px 2px 2px", (0, (6, 2, 1, 2, 1, 2)), "triangle-down", "v"),
     ("#7A5C99", "2px 2px", (0, (1, 1)), "star", "*"),
 )  # color, plotly's dash, matplotlib's, plotly's mark, matplotlib's
+UNDATED = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}  # the same figure is the same file
 LOCK = threading.Lock()  # matplotlib's settings are shared by all threads
 LOOK: dict[Any, Any] = {
-    "text.parse_math": False, "svg.fonttype": "none", "font.size": 9, "axes.spines.top": False,
+    "text.parse_math": False, "svg.fonttype": "none", "pdf.fonttype": 42, "font.size": 9, "axes.spines.top": False,
     "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.25, "legend.frameon": False, "savefig.dpi": 200,
 }  # fmt: skip
 
@@ -50,7 +51,7 @@ def drawn(
 ) -> bytes:
     """Render a figure to the bytes of a file, by calling `draw(axes, *arguments)`.
 
-    kind: png or svg. size: width and height in inches. ink: color of text and axes on a transparent background.
+    kind: png, svg or pdf. size: width and height in inches. ink: color of text and axes on a transparent background.
     """
     from matplotlib import rc_context
     from matplotlib.figure import Figure
@@ -64,7 +65,7 @@ def drawn(
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # a viewer of SVG has more fonts
         figure, file = Figure(figsize=size, layout="constrained"), io.BytesIO()
         draw(figure.add_subplot(), *arguments)
-        figure.savefig(file, format=kind, transparent=bool(ink), metadata={"Date": None} if kind == "svg" else None)
+        figure.savefig(file, format=kind, transparent=bool(ink), metadata=UNDATED.get(kind))
     return file.getvalue()
 
 

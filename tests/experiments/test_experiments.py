@@ -457,7 +457,7 @@ def test_results_are_written_as_files(command, store, tmp_path):
     """The suffix of --out decides the format of the file. A figure has options for its data, metric and axis, and
     unknown values are refused."""
     experiments.compare(spec(algorithms={"PAA-I": {}, "PA-I": {}}, hit=[0.2, 0.5], times=True), store, "hits")
-    for name in ("a.svg", "a.png", "a.html", "a.json", "a.csv", "a.tex", "a.parquet"):
+    for name in ("a.svg", "a.png", "a.pdf", "a.html", "a.json", "a.csv", "a.tex", "a.parquet"):
         assert (0, "", "") == command("results", "hits", "--out", name)
         assert (tmp_path / name).stat().st_size
     assert "share of labels asked" in (tmp_path / "a.svg").read_text()
@@ -474,6 +474,9 @@ def test_results_are_written_as_files(command, store, tmp_path):
         (("sum",), "--data, --budget, --hit, --metric, --evaluation and --over are for --out FILE."),
     ):  # fmt: skip
         assert message in command(*figure, *options)[2]
+    experiments.compare(spec(algorithms={"PAA-I": {"C": [1, 2, 100]}, "OAAL": {}}), store, "over")
+    assert (0, "", "") == command("results", "over", "--over", "C", "--out", "e.svg")
+    assert {"OAAL", "PAA-I", "C"} <= {*re.findall(r">([^<>]+)</text>", (tmp_path / "e.svg").read_text())}
 
 
 @pytest.mark.slow
@@ -493,10 +496,10 @@ def test_compare_with_a_file(command, tmp_path):
 
 
 def test_tune(command, store):
-    """`tune` takes the weights of the metrics. It prints all trials, the best first, and the result of the best
-    setting."""
+    """`tune` takes the weights of the metrics. It prints the five best trials, how many more there are, and the result
+    of the best setting."""
     line = (
-        "tune", "a", "--algorithm", "PAA-I", "--set", "C=10^-2..10^1", "--set", "delta=1", "--budget", 10,
+        "tune", "a", "--algorithm", "PAA-I", "--set", "C=10^-3..10^3", "--set", "delta=1", "--budget", 10,
         "--alpha-p", 0.8, "--c-p", 0.7, "--average",
     )  # fmt: skip
     code, out, err = command(*line, "--json")
@@ -504,7 +507,7 @@ def test_tune(command, store):
     output = json.loads(out)
     assert ["specification", "versions", "trials", "result"] == list(output)
     wanted = Specification(
-        ("a",), {"PAA-I": {"C": "10^-2..10^1", "delta": [1.0]}}, (10,), tune="2:1", alpha_p=0.8, c_p=0.7, average=True
+        ("a",), {"PAA-I": {"C": "10^-3..10^3", "delta": [1.0]}}, (10,), tune="2:1", alpha_p=0.8, c_p=0.7, average=True
     )
     comparison = experiments.compare(wanted, store, "same")
     assert [(row["settings"], row["score"]) for row in comparison.trials()] == [
@@ -513,8 +516,11 @@ def test_tune(command, store):
     assert output["trials"][0]["settings"] == output["result"]["settings"] == comparison.lines[0].setting
     assert json.loads(json.dumps(comparison.as_json()["results"][0])) == output["result"]
     text = command(*line)[1]
-    best = specifications.outlined(comparison.lines[0].setting)
-    assert text.index(best) < text.index(specifications.outlined(comparison.trials()[-1]["settings"]))
+    tried = [specifications.outlined(trial["settings"]) for trial in comparison.trials()]
+    places = [text.index(each) for each in tried[:5]]
+    assert sorted(places) == places
+    assert not any(each in text for each in tried[5:])
+    assert "2 more settings were tried" in text
     assert "a, 10 labels" in text
 
 

@@ -11,9 +11,10 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from oal_engine import experiments
-from oal_engine.experiments import Comparison, Result, figures, report
+from oal_engine.experiments import Comparison, Result, figures, report, significance
 from oal_engine.kernel.parameters import combinations
 from oal_engine.output.plots import METRICS
 from tests.harness.markup import EVIL, Page
@@ -118,6 +119,8 @@ def test_latex_closes_what_it_opens_and_every_row_has_all_cells(comparison):
     assert {columns} == {len(re.findall(r"(?<!\\)&", row)) + 1 for row in rows}
     assert len(comparison.lines) + 1 == len(rows)
     assert "$y$" not in text
+    (label,) = re.findall(r"\\label\{(.*)\}", text)
+    assert re.fullmatch(r"tab:[A-Za-z0-9-]+", label)
     further = 2 * comparison.has_floors + 2 * bool(comparison.spec.questions)
     assert len(comparison.blocks()) * (columns - 2 - further) == text.count(r"\textbf")
 
@@ -147,7 +150,8 @@ def test_the_page_of_html_needs_neither_scripts_nor_a_network(comparison):
     assert all(line.algorithm in page.text and line.data in page.text for line in comparison.lines)
     assert comparison.name in page.text
     metrics = METRICS[bool(comparison.lines[0].classes)]
-    swept = 2 * len([*figures.sweeps(comparison, figures.view(comparison))])  # by criterion and by query ratio
+    maps = [*figures.sweeps(comparison, figures.view(comparison))]
+    swept = 2 * len([*maps, *figures.varied(comparison.spec)])  # by criterion and by query ratio
     over = len(metrics) * len(comparison.spec.data) * bool(figures.AMOUNTS.keys() & figures.axes(comparison))
     curves = 2 if len(comparison.spec.hits) > 1 else len(metrics) + 1
     wanted = over + len(comparison.blocks()) * (curves + swept)
@@ -162,8 +166,10 @@ def test_the_page_of_html_needs_neither_scripts_nor_a_network(comparison):
 
 @pytest.mark.slow
 def test_figures_are_of_their_kind_and_the_same_again(comparison):
-    """Figures are PNG and reproducible SVG, without characters that XML forbids and without math markup."""
+    """Figures are PNG, and reproducible PDF and SVG, without characters that XML forbids and without math markup."""
     assert report.png(comparison).startswith(b"\x89PNG")
+    assert report.pdf(comparison).startswith(b"%PDF")
+    assert report.pdf(comparison) == report.pdf(comparison)
     svg = report.svg(comparison)
     words = " ".join(ElementTree.fromstring(svg).itertext())
     assert comparison.lines[0].data in words or "$y$" in words
@@ -184,18 +190,6 @@ def test_hits_are_drawn_over_the_share_of_labels_asked():
         assert points == [*zip(x, mean)]
         assert ((low <= mean) & (mean <= high)).all()
     assert "share of labels asked" in report.svg(comparison).decode()
-
-
-def test_budgets_are_an_axis():
-    """A figure over budgets has a point per algorithm and budget; unlimited runs are at the number of items."""
-    comparison = made(budgets=(5, 20, None), data=("one",))
-    view = figures.view(comparison, axis="budget", metric="cost")
-    for name, x, mean, *_ in figures.curves(comparison, view):
-        lines = [block[name] for block in comparison.blocks().values()]
-        assert [5, 20, 270] == [*x]
-        assert [comparison.values(line, "cost").mean() for line in lines] == [*mean]
-    assert "labels" == figures.view(comparison).axis
-    assert ["labels", "rounds", "budget", "share"] == [*figures.axes(comparison)]
 
 
 def test_a_sweep_of_the_smoothing_is_drawn_over_what_it_asks():
@@ -255,35 +249,127 @@ def test_a_sweep_is_a_grid_of_its_means():
     comparison = made(**COMPARISONS["a sweep"])
     view = figures.view(comparison)
     (sweep,) = figures.sweeps(comparison, view)
-    assert {"delta_plus": [0.1, 1, 10], "delta_minus": [0.1, 1]} == sweep.values
+    assert {"delta_plus": ["0.1", "1", "10"], "delta_minus": ["0.1", "1"]} == sweep.values
     for line in comparison.blocks()[view.data, view.budget].values():
-        place = tuple(values.index(line.setting[key]) for key, values in sweep.values.items())
+        place = tuple(values.index(f"{line.setting[key]:g}") for key, values in sweep.values.items())
         assert comparison.values(line).mean() == sweep.mean[place]
     assert sweep.mean.max() == sweep.mean[sweep.best("f1")]
     assert sweep.mean.min() == sweep.mean[sweep.best("cost")]
-    assert ["0.1", "1", "10"] == sweep.labels("delta_plus")
     (asked,) = figures.sweeps(comparison, replace(view, metric="query_ratio"))
     ratios = [line.asked.mean() / line.items for line in comparison.blocks()[view.data, view.budget].values()]
     assert pytest.approx(sorted(ratios)) == sorted(asked.mean.ravel())
     assert asked.mean.min() == asked.mean[asked.best("query_ratio")]
 
 
-def test_a_sweep_of_one_parameter_is_a_line_and_of_three_none():
-    """A sweep over one or two parameters has a figure, and one over three has none."""
+def test_one_parameter_is_the_first_axis_and_two_are_a_heat_map():
+    """A sweep over one parameter is a curve by default, one over two is a heat map, and one over three is neither. Each
+    parameter is an axis."""
     values = {"delta_plus": [1, 2], "delta_minus": [1, 2], "rho": [1, "auto"]}
-    for size, expected in ((1, [(2,)]), (2, [(2, 2)]), (3, [])):
-        comparison = made(algorithms={"OAAL": dict([*values.items()][:size])}, data=("one",))
-        shapes = [sweep.mean.shape for sweep in figures.sweeps(comparison, figures.view(comparison))]
-        assert expected == shapes
+    for size, first, maps in ((1, "delta_plus", []), (2, "labels", [(2, 2)]), (3, "labels", [])):
+        comparison = made({"OAAL": dict([*values.items()][:size])}, ("one",))
+        assert maps == [sweep.mean.shape for sweep in figures.sweeps(comparison, figures.view(comparison))]
+        assert first == figures.view(comparison).axis
+        assert [*values][:size] == [key for key in values if key in figures.axes(comparison)]
 
 
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [([1, 2], "linear"), ([0.1, 10], "log"), ([0, 100], "linear"), ([1, "auto"], "category")],
-)
-def test_the_axis_of_a_sweep_suits_its_values(values, expected):
-    """Powers get a logarithmic axis, other numbers a linear one, and words a categorical one."""
-    assert expected == figures.Sweep("OAAL", {"rho": values}, np.zeros(2), np.zeros(2)).scale("rho")
+def axes_of(draw, *arguments):
+    """Return the matplotlib axes on which a function has drawn a figure."""
+    axes = Figure().add_subplot()
+    draw(axes, *arguments)
+    return axes
+
+
+def test_a_heat_map_of_equal_values_says_so_in_words():
+    """If every setting gives the same value as printed, the figure has a sentence instead of colors and a ring."""
+    comparison = made(**COMPARISONS["a sweep"])
+    view = figures.view(comparison, metric="query_ratio")
+    for words in ([], [f"every setting gives {comparison.values(comparison.lines[0], 'query_ratio').mean():.3f}"]):
+        axes = axes_of(figures.draw_sweep, comparison, view, next(figures.sweeps(comparison, view)))
+        assert (words, not words) == ([each.get_text() for each in axes.texts], bool(axes.images and axes.lines))
+        for line in comparison.lines:
+            line.counts[:] = comparison.lines[0].counts
+
+
+SEVERAL, TWO = {"OAAL": {}, "PAA-I": {}}, [0.5, 0.9]
+OVER = {  # axis: algorithms, budgets, places of the points in the figure, scale
+    "labels": (SEVERAL, (5,), None, "linear"),
+    "rounds": (SEVERAL, (5,), None, "linear"),
+    "budget": (SEVERAL, (5, 20, None), [5, 20, 270], "log"),  # without a budget: the number of items
+    "share": ({"PAA-I": {"delta": [0.1, 1]}}, (5,), None, "linear"),
+    "c_p": ({"OAAL": {"c_p": TWO}, "PAA-I": {"c_p": TWO}}, (5,), TWO, "linear"),
+    "eta": ({"OA3-diag": {"eta": "10^-2..10^1"}, "PAA-I": {}}, (5,), [0.01, 0.1, 1, 10], "log"),
+    "gamma": ({"OA3-diag": {"gamma": [1, 2], "eta": [1, 2]}}, (5,), [1, 2], "linear"),
+    "m": ({"SOA3": {"m": [5, 10, 50]}, "SSACOG-I": {"m": [5, 100]}}, (5,), [5, 10, 50, 100], "log"),
+}
+
+
+@pytest.mark.parametrize("metric", ["f1", "cost", "query_ratio", "seconds"])
+@pytest.mark.parametrize("axis", OVER)
+def test_each_figure_has_a_line_for_each_algorithm_over_its_axis(axis, metric):
+    """A figure over any axis has a line for each algorithm, with the metric at the end of the stream at each of its
+    points. The axis is logarithmic if its values span a wide range."""
+    algorithms, budgets, places, scale = OVER[axis]
+    comparison = made(algorithms, ("one",), budgets)
+    times = np.random.default_rng(0).random((len(comparison.lines), 6, 9)).cumsum(2)
+    timed = [replace(line, nanoseconds=each) for line, each in zip(comparison.lines, times)]
+    comparison = replace(comparison, lines=timed)
+    axes = axes_of(figures.draw_curves, comparison, figures.view(comparison, axis=axis, metric=metric))
+    lines = {line.get_label(): line.get_xydata() for line in axes.lines if line.get_label() in algorithms}
+    assert ([*algorithms], scale) == ([*lines], axes.get_xscale())
+    assert places in (None, sorted({x for line in lines.values() for x in line[:, 0]}))
+    for name, points in lines.items():
+        ends = {comparison.values(line, metric).mean() for line in timed if line.algorithm == name}
+        assert {*points[:, 1]} <= ends or (points[-1, 1] in ends and axis in figures.AXES)
+
+
+def test_a_diagram_of_ranks_has_each_name_at_its_rank():
+    """A critical-difference diagram has a line from each average rank to the name."""
+    comparison = made()
+    ranks = comparison.ranks()
+    axes = axes_of(figures.draw_ranks, comparison, ranks)
+    order = sorted(ranks["ranks"], key=ranks["ranks"].get)
+    assert [f"{name} {ranks['ranks'][name]:.2f}" for name in order] == [text.get_text() for text in axes.texts[:3]]
+    assert [ranks["ranks"][name] for name in order] == [line.get_xdata()[0] for line in axes.lines[:3]]
+
+
+def test_a_curve_over_a_parameter_is_of_the_best_settings():
+    """Over a parameter, each point is of the settings with the best criterion, whichever metric is shown; the axis says
+    so. Words are at places of their own. An algorithm without the parameter is a level line."""
+    comparison = made({"CSOAL": {"rho": [1, "auto"], "delta": [1, 2]}, "PAA-I": {}}, ("one",), (5,))
+    view = figures.view(comparison, axis="rho", metric="precision")
+    drawn = {name: mean for name, _, mean, *_ in figures.curves(comparison, view)}
+    for place, rho in enumerate([1, "auto"]):
+        lines = [line for line in comparison.lines if line.setting.get("rho") == rho]
+        best = max(lines, key=lambda line: comparison.values(line).mean())
+        assert comparison.values(best, "precision").mean() == drawn["CSOAL"][place]
+    assert (2, 1) == (len(drawn["PAA-I"]), len({*drawn["PAA-I"]}))
+    axes = axes_of(figures.draw_curves, comparison, view)
+    assert "rho, with the best delta by F1 (push)" == axes.get_xlabel()
+    assert [(0, "1"), (1, "auto")] == [*zip(axes.get_xticks(), [tick.get_text() for tick in axes.get_xticklabels()])]
+
+
+def test_a_weight_that_only_some_algorithms_vary_weighs_all_of_them():
+    """Over a weight of the metric, an algorithm that does not vary it is measured with each of its values too."""
+    comparison = made({"CSOAL": {"c_p": TWO}, "PAA-I": {}}, ("one",), (5,), criterion="cost")
+    drawn = {name: mean for name, _, mean, *_ in figures.curves(comparison, figures.view(comparison, axis="c_p"))}
+    weighted = [replace(comparison.lines[-1], setting={"c_p": c_p}) for c_p in TWO]
+    assert [comparison.values(each, "cost").mean() for each in weighted] == [*drawn["PAA-I"]]
+    assert drawn["PAA-I"][0] != drawn["PAA-I"][1]
+
+
+def test_few_runs_find_nothing_level():
+    """With three runs or fewer, what is not worse than the best is too uncertain to be called level."""
+    for runs, expected in ((3, "too few runs to tell"), (4, "level")):
+        comparison = made(permutations=runs)
+        for line in comparison.lines:
+            line.counts[:] = comparison.lines[0].counts
+        assert {"best", expected} == {
+            significance.verdict(each, runs) for each in comparison.tests()["one", 5].values()
+        }
+        assert expected in report.test_table(comparison, "one", 5, "f1", "push")
+        marks = {row.cells["f1"][2] for row in report.table(comparison, "one", 5, "push")}
+        assert {"best", "level" if runs == 4 else ""} == marks
+        assert (runs == 3) == ("too few runs to tell" in report.caption(comparison, "push"))
 
 
 def test_a_line_keeps_its_style_whichever_others_are_drawn():
@@ -325,7 +411,7 @@ def test_a_figure_has_few_lines_and_they_are_the_best():
     comparison = made(algorithms={"OAAL": {"delta_plus": "10^-5..10^5"}}, data=("one",), budgets=(5,))
     lines = comparison.blocks()["one", 5]
     means = {name: comparison.values(line).mean() for name, line in lines.items()}
-    names = figures.view(comparison).names
+    names = figures.view(comparison, axis="labels").names
     assert figures.MOST_LINES == len(names)
     assert sorted(means.values())[-figures.MOST_LINES :] == sorted(means[name] for name in names)
 

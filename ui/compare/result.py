@@ -13,11 +13,11 @@ import streamlit as st
 
 from oal_engine import experiments
 from oal_engine.experiments import Comparison, figures, report
-from oal_engine.experiments.figures import AMOUNTS, AXIS_TITLES, ResultView, budget_name
+from oal_engine.experiments.figures import AXES, ResultView, budget_name
 from oal_engine.experiments.specifications import Limit
 from oal_engine.kernel import metrics
 from oal_engine.output.page import TABLE_STYLE
-from oal_engine.output.plots import NAMES, STYLES, TITLES, drawn, number
+from oal_engine.output.plots import NAMES, TITLES, drawn, number
 from oal_engine.store import Store
 
 from ..address import BOUND, check_choice
@@ -47,12 +47,15 @@ def show_result(store: Store, row: dict[str, Any]) -> None:
     view = _view(result)
     names = ", ".join(view.names)
     curves = f"{TITLES[view.metric]} over {figures.axes(result)[view.axis]} of {names}."
-    if view.axis in AMOUNTS:
-        _chart("amounts", _curves(result, view), curves)
+    if view.axis not in AXES:
+        _chart("points", _curves(result, view), curves)
     for sweep in figures.sweeps(result, view):
         what = f"{TITLES[view.metric]} of {sweep.algorithm} over {' and '.join(sweep.values)}."
-        _chart(f"sweep-{sweep.algorithm}", _sweep(sweep, view), what)
-    if view.axis not in AMOUNTS:
+        if level := sweep.flat(view.metric):
+            note(f"{what[:-1]}: {level}.")
+        else:
+            _chart(f"sweep-{sweep.algorithm}", _sweep(sweep, view), what)
+    if view.axis in AXES:
         left, right = st.columns([3, 2], gap="medium")
         with left:
             _chart("curves", _curves(result, view), curves)
@@ -104,11 +107,11 @@ def _view(result: Comparison) -> ResultView:
     view = figures.view(result, *block, metric=metric, evaluation=evaluation, axis=axis)
     with columns[4].popover("Lines", width="stretch"):
         lines = figures.drawable(result, view)
-        place = axis if axis in AMOUNTS else [*blocks].index(block) + 1
+        place = [*blocks].index(block) + 1 if axis in AXES else axis
         key = f"lines-{place}-{len(lines)}"  # another set of lines gets another widget
         check_choice(key, "Lines", lines)
         drawn_lines = st.multiselect("Lines that are drawn", lines, view.names, key=key, bind=BOUND)
-        bands = st.toggle("Bands of one standard deviation", len(view.names) <= MAX_BANDS, key="bands", bind=BOUND)
+        bands = st.toggle("One standard deviation", len(view.names) <= MAX_BANDS, key="bands", bind=BOUND)
     view = replace(view, names=tuple(drawn_lines), bands=bands)
     with columns[5].popover("Download", width="stretch"):
         _downloads(result, view)
@@ -202,43 +205,40 @@ def _height(view: ResultView) -> int:
 
 
 def _curves(result: Comparison, view: ResultView) -> go.Figure:
-    traces, places, amounts = [], list[np.ndarray](), view.axis in AMOUNTS
+    traces, places, points = [], list[np.ndarray](), view.axis not in AXES
     for name, x, mean, low, high, (color, dash, _, mark, _) in figures.curves(result, view):
         shared = {"legendgroup": name, "name": html.escape(name)}
         places.append(x)
-        words = [figures.amount(view.axis, each) for each in x]
-        if view.bands:
+        words = [html.escape(figures.amount(result, view.axis, each)) for each in x]
+        bars = {"array": high - mean, "arrayminus": mean - low, "thickness": 1, "width": 3, "visible": view.bands}
+        if view.bands and not points:
             traces.append(go.Scatter(
                 x=[*x, *x[::-1]], y=[*high, *low[::-1]], fill="toself", fillcolor=color, opacity=0.1, mode="none",
                 hoverinfo="skip", showlegend=False, **shared,
             ))  # fmt: skip
         traces.append(go.Scatter(
             x=x, y=mean, mode="lines+markers", line={"color": color, "dash": dash, "width": 2},
-            marker={"symbol": mark, "size": 7, "maxdisplayed": 0 if amounts else 8}, customdata=words,
-            hovertemplate="%{y:.3f} at %{customdata}" if amounts else "%{y:.3f}", **shared,
+            marker={"symbol": mark, "size": 7, "maxdisplayed": 0 if points else 8}, customdata=words,
+            error_y=bars if points else None, hovertemplate="%{y:.3f} at %{customdata}" if points else "%{y:.3f}",
+            **shared,
         ))  # fmt: skip
-        if amounts:
+        if points:
             continue
         traces.append(go.Scatter(
             x=x[-1:], y=mean[-1:], mode="markers", marker={"symbol": mark, "size": 12, "color": color},
             hoverinfo="skip", showlegend=False, cliponaxis=False, **shared,
         ))  # fmt: skip
-    axis: dict[str, Any] = {"title": AXIS_TITLES[view.axis], "rangemode": "tozero"}
-    if amounts:
-        axis |= {"tickformat": "~%" if view.axis == "share" else ",~r"}
-        if places and figures.is_wide(every := np.concatenate(places)):
-            marks = figures.ticks(every)
-            words = [figures.amount(view.axis, each) for each in marks]
-            axis |= {"type": "log", "tickvals": marks, "ticktext": words}
+    axis: dict[str, Any] = {"title": html.escape(figures.axis_title(result, view.axis))}
+    if view.axis in figures.AXIS_TITLES:
+        axis["rangemode"] = "tozero"
+    if points and places:
+        kind, marks, words = figures.scale(result, view.axis, np.concatenate(places))
+        axis |= {"type": kind, "tickformat": "~%" if view.axis == "share" else ",~r"}
+        axis |= {"tickvals": marks, "ticktext": [*map(html.escape, words)]} if words else {}
     return go.Figure(traces, {
-        "height": _height(view), "hovermode": "closest" if amounts else "x unified",
+        "height": _height(view), "hovermode": "closest" if points else "x unified",
         "yaxis": {"title": TITLES[view.metric]}, "xaxis": axis,
     })  # fmt: skip
-
-
-def _bars(mean: np.ndarray, spread: np.ndarray) -> dict[str, Any]:
-    """Return error bars of one standard deviation, cut at 0 because no metric is negative."""
-    return {"array": spread, "arrayminus": np.minimum(spread, mean), "symmetric": False, "thickness": 1.3}
 
 
 def _ends(result: Comparison, view: ResultView) -> go.Figure:
@@ -250,9 +250,10 @@ def _ends(result: Comparison, view: ResultView) -> go.Figure:
         values = [result.values(blocks[budget][name], view.metric, view.evaluation) for budget in budgets]
         means = np.array([each.mean() for each in values])
         spreads = np.array([each.std(ddof=1) if len(each) > 1 else 0 for each in values])
+        bars = {"array": spreads, "arrayminus": np.minimum(spreads, means), "thickness": 1.3}  # no metric is negative
         color, _, _, mark, _ = styles[name]
         traces.append(go.Scatter(
-            x=[*map(budget_name, budgets)], y=[*means], error_y=_bars(means, spreads), mode="markers",
+            x=[*map(budget_name, budgets)], y=[*means], error_y=bars, mode="markers",
             name=html.escape(name), marker={"color": color, "symbol": mark, "size": 10}, offsetgroup=name,
             cliponaxis=False, hovertemplate="%{y:.3f} ± %{error_y.array:.3f}",
         ))  # fmt: skip
@@ -263,23 +264,15 @@ def _ends(result: Comparison, view: ResultView) -> go.Figure:
 
 
 def _sweep(sweep: figures.Sweep, view: ResultView) -> go.Figure:
-    """Draw a line over one parameter, or a heat map over two with a ring around the best cell."""
-    *above, key = sweep.values
+    """Draw a heat map over two parameters with a ring around the best cell."""
+    (above, rows), (key, columns) = sweep.values.items()
     title = f"{TITLES[view.metric]} of {sweep.algorithm}"
-    if not above:
-        axis = {"type": sweep.scale(key), "title": key, "tickvals": sweep.values[key], "ticktext": sweep.labels(key)}
-        line = go.Scatter(
-            x=sweep.values[key], y=sweep.mean, error_y=_bars(sweep.mean, sweep.spread), mode="lines+markers",
-            line={"color": STYLES[0][0]}, hovertemplate=f"{key} %{{x}}: %{{y:.3f}}<extra></extra>",
-        )  # fmt: skip
-        return go.Figure(line, {"height": 340, "xaxis": axis, "yaxis": {"title": title}})
     row, column = sweep.best(view.metric)
-    columns, rows = sweep.labels(key), sweep.labels(above[0])
     heat = go.Heatmap(
         z=sweep.mean, x=columns, y=rows, colorscale="Viridis",
         colorbar={"title": {"text": title, "side": "top"}, "orientation": "h", "y": 1, "yanchor": "bottom",
                   "thickness": 10},
-        hovertemplate=f"{above[0]} %{{y}}, {key} %{{x}}: %{{z:.4f}}<extra></extra>",
+        hovertemplate=f"{above} %{{y}}, {key} %{{x}}: %{{z:.4f}}<extra></extra>",
     )  # fmt: skip
     dark = sweep.mean < (np.nanmin(sweep.mean) + np.nanmax(sweep.mean)) / 2
     values = go.Scatter(
@@ -293,5 +286,5 @@ def _sweep(sweep: figures.Sweep, view: ResultView) -> go.Figure:
     )  # fmt: skip
     return go.Figure([heat, values, ring], {
         "height": 440, "xaxis": {"type": "category", "title": key},
-        "yaxis": {"type": "category", "title": above[0]},
+        "yaxis": {"type": "category", "title": above},
     })  # fmt: skip
