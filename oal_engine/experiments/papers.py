@@ -36,6 +36,7 @@ from ..kernel.runs import class_ratio
 from .comparison import Comparison
 from .figures import budget_name
 from .running import compare
+from .significance import FEWEST_RUNS
 from .specifications import FOLDS, ExperimentError, Setting, Specification, specification
 from .tuned_runs import Result, asked_of, evaluate
 
@@ -48,7 +49,6 @@ PROSE = ("paper", "protocol")  # settings of SHARED_FILE that stand once on the 
 OF_A_COMPARISON = {each.name for each in fields(Specification)}
 RATES = ("sensitivity", "specificity")
 WITHIN = 2.0  # standard deviations that count as agreement
-FEW_RUNS = 3  # too few to tell which algorithm is ahead
 VERDICTS = ("exact", "agrees", "other rates", "better", "worse")  # the nearest to the paper first
 TUNED, AS_PUBLISHED = "tuned", "as published"
 
@@ -338,7 +338,7 @@ def _claim(
             best = max((rows[rival].numbers for rival in rivals), key=lambda numbers: sign * numbers[0])
             by, spread = sign * (rows[name].numbers[0] - best[0]), max(rows[name].numbers[1], best[1])
             verdict = "ahead" if by > spread else "behind" if by < -spread else "level"
-            verdicts[title] = verdict if orders > FEW_RUNS else "too few runs to tell"
+            verdicts[title] = verdict if orders >= FEWEST_RUNS else "too few runs to tell"
     return {"ahead": name, "of": rivals, "verdicts": verdicts}
 
 
