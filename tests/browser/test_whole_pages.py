@@ -222,8 +222,8 @@ PHASES = """() => {
 
 @pytest.mark.slow
 def test_a_newcomer_takes_home_a_list(visit, app, tmp_path):
-    """It takes at most 5 clicks and 1 field, apart from 300 answers, to get from a file of 3,000 texts without labels to
-    a downloaded list with its probable shares."""
+    """It takes at most 5 clicks and 1 field, apart from 300 answers, to get from a file of 3,000 texts without labels
+    to a downloaded list with its probable shares."""
     texts = [f"{'a dog ran' if k % 15 == 0 else 'news of today'} word{k % 13} number {k}" for k in range(3_000)]
     page = visit(app)
     button(page, "Try the demo").wait_for()
