@@ -179,7 +179,7 @@ def replay(
     chosen = choosing.strategy(len(asking.names) > 1, bool(importing.multiclass))
     asking.check(chosen, importing, running)
     from ..experiments import replays  # late: a wrong name need not wait for it
-    from ..experiments.tuned_runs import recorded
+    from ..experiments.worker import recorded
 
     data: datasets.FeatureTable | datasets.Dataset
     if Path(source).is_file():

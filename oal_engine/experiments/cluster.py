@@ -12,8 +12,8 @@ from distributed import Client, KilledWorker, Security, WorkerPlugin
 from .. import experiments
 from ..datasets import fingerprint, mapped
 from ..versions import versions
-from . import tuned_runs
-from .tuned_runs import RowSource
+from . import worker as workers
+from .worker import RowSource
 
 OUR_VERSIONS = versions()
 TIMEOUT_SECONDS = 10  # for a scheduler to answer; its first worker gets three times as long
@@ -102,4 +102,4 @@ class Upload(WorkerPlugin):
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in self.files.items():
             (folder / name).write_bytes(content)
-        tuned_runs.UPLOADED[self.source.fingerprint] = str(folder)
+        workers.UPLOADED[self.source.fingerprint] = str(folder)

@@ -25,7 +25,8 @@ from ..versions import versions
 from .comparison import Comparison
 from .sources import data_name, sources
 from .specifications import CLASS_METRICS, ExperimentError, Grid, Specification, chosen
-from .tuned_runs import Job, Result, RowSource, TunedRun, job_key, replayed, replayed_together
+from .tuned_runs import Result, TunedRun
+from .worker import Job, RowSource, job_key, replayed, replayed_together
 
 if TYPE_CHECKING:
     from ..store import Store

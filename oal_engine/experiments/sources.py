@@ -13,7 +13,7 @@ from .. import datasets
 from ..datasets import Dataset, demo, prior, reading
 from ..kernel.parameters import named
 from .specifications import FOLDS, ExperimentError, Specification
-from .tuned_runs import ZERO_ROWS, RowSource, recorded
+from .worker import ZERO_ROWS, RowSource, recorded
 
 if TYPE_CHECKING:
     from ..store import Store

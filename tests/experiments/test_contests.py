@@ -5,7 +5,7 @@ import pytest
 
 from oal_engine import datasets, experiments
 from oal_engine.datasets import prior
-from oal_engine.experiments import report, specifications, tuned_runs
+from oal_engine.experiments import report, specifications, worker
 from oal_engine.experiments.replays import ReplayOptions, replay
 from oal_engine.kernel import metrics, rows, spending, stream
 from oal_engine.kernel.algorithms import strategy
@@ -142,8 +142,8 @@ def test_two_thirds_tune_and_one_third_tests(store):
     )
     (line,) = experiments.compare(wanted, store).lines
     data = table(0)
-    tuning = [tuned_runs.order(ROUNDS, ("tune", k)) for k in range(3)]
-    testing = [tuned_runs.order(ROUNDS, ("test", k)) for k in range(3)]
+    tuning = [worker.order(ROUNDS, ("tune", k)) for k in range(3)]
+    testing = [worker.order(ROUNDS, ("test", k)) for k in range(3)]
     assert not set(np.concatenate(tuning)) & set(np.concatenate(testing))
     assert {30} == {order.size for order in tuning + testing}
     validation, test = tuning_and_test_items(ROUNDS)
@@ -225,7 +225,7 @@ def test_held_out_measures_the_final_model(store):
     assert not comparison.has_list
     with pytest.raises(experiments.ExperimentError, match="no list was measured in"):
         comparison.values(comparison.lines[0], "f1", "list")
-    firsts = [set(tuned_runs.folds(ROUNDS, seed)[1]) for seed in range(10)]
+    firsts = [set(worker.folds(ROUNDS, seed)[1]) for seed in range(10)]
     assert set(range(ROUNDS)) == set.union(*firsts[:5]) == set.union(*firsts[5:])
     assert firsts[0] != firsts[5]
 

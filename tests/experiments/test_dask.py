@@ -14,7 +14,7 @@ import pytest
 
 from oal_engine import datasets, experiments
 from oal_engine.datasets import reading
-from oal_engine.experiments import tuned_runs
+from oal_engine.experiments import worker as replays
 from oal_engine.store import Store
 from oal_engine.versions import versions
 from tests.harness import ROOT
@@ -91,12 +91,12 @@ def test_rows_that_workers_do_not_see_are_uploaded(local, store, monkeypatch):
     """Rows are sent only to workers that cannot open them by path, once to each, including workers that join later."""
     (source,) = experiments.sources(SPECIFICATION, store)
     jobs = [experiments.TunedRun(SPECIFICATION, source, "PAA-I", 9, {}).job({}, ("test", seed)) for seed in range(4)]
-    expected = [counts.tolist() for counts in tuned_runs.replayed(source, jobs)]
+    expected = [counts.tolist() for counts in replays.replayed(source, jobs)]
     monkeypatch.chdir(store.path.parent)
     unseen = source._replace(folder=os.path.relpath(source.folder))  # exists here, not in the workers' folder
     for known, count in ((source, 0), (unseen, 2), (unseen, 2)):
         with cluster.executor(local.scheduler_address, [known]) as executor:
-            futures = [executor.submit(tuned_runs.replayed, known, [job]) for job in jobs]
+            futures = [executor.submit(replays.replayed, known, [job]) for job in jobs]
             assert expected == [future.result()[0].tolist() for future in futures]
         assert count == len(places(local))
     monkeypatch.undo()  # a new process starts where this one is
@@ -109,7 +109,7 @@ def test_rows_that_workers_do_not_see_are_uploaded(local, store, monkeypatch):
 def places(local):
     """Return the folders of uploaded rows on all workers."""
     with distributed.Client(local.scheduler_address, set_as_default=False) as client:
-        return {folder for folders in client.run(lambda: tuned_runs.UPLOADED).values() for folder in folders.values()}
+        return {folder for folders in client.run(lambda: replays.UPLOADED).values() for folder in folders.values()}
 
 
 def test_only_the_same_rows_are_seen(store):

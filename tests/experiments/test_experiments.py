@@ -14,7 +14,7 @@ import pytest
 
 from oal_engine import datasets, experiments
 from oal_engine.cli import main as cli
-from oal_engine.experiments import running, specifications, tuned_runs
+from oal_engine.experiments import running, specifications, tuned_runs, worker
 from oal_engine.experiments.specifications import Hit, Specification, specification
 from oal_engine.kernel import metrics, stacks
 from oal_engine.kernel.parameters import combinations
@@ -138,10 +138,10 @@ def test_settings_that_share_a_pass_begin_with_the_seeds(store, passes):
     (run,) = experiments.planned_runs(known, experiments.sources(known, store))
     source = run.source._replace(prior=((0, 0.5), (3, -2.0)))
     jobs = [run.job(setting, ("tune", 1)) for setting in combinations(run.grid)]
-    together, one_by_one = tuned_runs.replayed_together(source, jobs), tuned_runs.replayed(source, jobs)
+    together, one_by_one = worker.replayed_together(source, jobs), worker.replayed(source, jobs)
     assert [len(jobs)] == passes
     assert np.array_equal(together, one_by_one)
-    assert not np.array_equal(together, tuned_runs.replayed(run.source, jobs))
+    assert not np.array_equal(together, worker.replayed(run.source, jobs))
 
 
 def test_what_is_finished_does_not_wait_for_a_long_replay(store, monkeypatch):

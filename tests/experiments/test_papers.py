@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from oal_engine import experiments, places
-from oal_engine.experiments import papers, tuned_runs
+from oal_engine.experiments import papers, tuned_runs, worker
 from oal_engine.kernel import algorithms, metrics, rows
 from oal_engine.store import Store
 from tests.harness import ROOT, SHARED
@@ -68,9 +68,9 @@ def test_w8a_has_5455_rows_of_zeros(shared, tmp_path):
     entry, _ = papers._stored(Store(tmp_path / "x.db"), papers.block("oa3-table-2-w8a"), SHARED, False)
     spec = experiments.specification({"data": [entry], "algorithms": {"PAA": {}}, "permutations": 1})
     (source,) = experiments.sources(spec, Store(tmp_path / "x.db"), SHARED)
-    missed = tuned_runs.mistakes(source)
+    missed = worker.mistakes(source)
     assert 5455 == missed.sum() == missed[1, 0, 0] + missed[0, 2, 0]
-    assert 64_700 - 5455 == tuned_runs.streamed(source, ("all", 0)).size
+    assert 64_700 - 5455 == worker.streamed(source, ("all", 0)).size
 
 
 @pytest.mark.parametrize(("kind", "asked", "wrong"), [("streamed", 5, None), ("left out", 3, 0), ("mistakes", 3, 2)])
@@ -92,7 +92,7 @@ def test_orders_from_a_file_are_run(tmp_path):
     values = {"data": [{"file": "z.csv", "orders": "orders.txt"}], "algorithms": {"PA": {}}}
     store = Store(tmp_path / "x.db")
     (source,) = experiments.sources(experiments.specification(values | {"permutations": 2}), store, tmp_path)
-    assert tuned_runs.streamed(source, ("all", 0)).tolist() == [4, 3, 2, 1, 0]
+    assert worker.streamed(source, ("all", 0)).tolist() == [4, 3, 2, 1, 0]
     for changes in ({"permutations": 3}, {"permutations": 2, "tune": "2:1"}):
         with pytest.raises(experiments.ExperimentError, match=r"no more than it has \(2\)"):
             experiments.sources(experiments.specification(values | changes), store, tmp_path)
