@@ -188,7 +188,7 @@ class OpenSession:
         names, keys = METRICS[self._session.multiclass], metrics.EVALUATIONS
         if self._session.settings.audited:
             judged = [(name, *each) for name, figures in outcome.judged(self._session) for each in figures.items()]
-            lines = [(name, metric, *(value or ())) for name, metric, value in judged]
+            lines = [(name, metric, *(value or [None] * 3)) for name, metric, value in judged]
             return pandas.DataFrame(lines, columns=["column", "metric", "value", "low", "high"])
         if questions := self._session.settings.question_names:
             return self._of_questions(questions)

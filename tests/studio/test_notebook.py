@@ -27,6 +27,6 @@ def test_the_notebook_runs(tmp_path, monkeypatch, capsys):
         if cell["cell_type"] == "code":
             exec("".join(cell["source"]), names)
     with Studio("python.db") as studio:
-        assert [12] == studio.sessions["labels"].tolist()
+        assert 12 == studio.sessions.set_index("name")["labels"]["moments"]
     assert {"sport", "other"} == {*pandas.read_csv("labels.csv")["class"]}
     assert {"model.json.gz", "report.html", "comparison.html"} < {path.name for path in tmp_path.iterdir()}
