@@ -24,7 +24,10 @@ ITEMS = 240
 NOT_RUN = {  # a word of a command, and why the command is not run
     "data/compare.toml": "minutes: its specification is read by tests/experiments/test_specifications.py",
     "DATA": "hours, over the data of a paper: tests/experiments/test_report.py draws these figures",
-    **dict.fromkeys(("fractions", "ratios", "budgets", "surface", "speed"), "the result of a comparison over DATA"),
+    **dict.fromkeys(
+        ("fractions", "ratios", "budgets", "weights", "rates", "surface", "speed"),
+        "the result of a comparison over DATA",
+    ),
     "tcp://10.0.0.5:8786": "a cluster: tests/experiments/test_dask.py starts one",
     "tls://10.0.0.5:8786": "a cluster: tests/experiments/test_dask.py starts one",
     "/data/backup": "a container: tests/house/test_deploying.py starts it where there is an engine",
