@@ -74,7 +74,7 @@ WRONG = [
     ({"permutations": True}, "permutations of a comparison must be a whole number >= 1. Got True."),
     ({"seed": -1}, "seed of a comparison must be a whole number >= 0. Got -1."),
     ({"seed": 2**64}, "seed of a comparison must be a whole number >= 0. Got 18446744073709551616."),
-    ({"tune": "3:1"}, "tune of a comparison must be one of none, 2:1, cv, hindsight. Got 3:1."),
+    ({"tune": "3:1"}, "tune of a comparison must be one of none, 2:1, cv, hindsight, first. Got 3:1."),
     ({"criterion": "auc"}, "criterion of a comparison must be one of sensitivity,"),
     ({"criterion": "macro_f1"}, "criterion on a must be one of sensitivity, specificity,"),
     ({"data": ["letters"], "algorithms": {"MPAA": {}}}, "criterion on letters must be one of accuracy, macro_f1,"),
