@@ -7,7 +7,7 @@ import streamlit as st
 
 from .meanings import explained
 
-SHORT = 8  # characters
+SHORT = 9  # characters
 STYLE = """<style>
 .oal-results { position: relative; overflow-y: auto; container-type: inline-size; }
 .oal-result { width: 100%; border-collapse: collapse; font-variant-numeric: tabular-nums; }
