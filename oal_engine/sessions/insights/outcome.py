@@ -408,8 +408,9 @@ def of_classes(session: Session | OneQuestion) -> list[OfClass]:
     fitted, order = model.of_session(session), session.order
     gaps, predicted = (each[order] for each in fitted.decided(fitted.scores(session.dataset.rows)))
     labels = ranking.labels_of(session)[order]
-    left = np.where(labels, 0, predicted)
+    left, right = np.where(labels, 0, predicted), labels > 0
     if session.labelled:
+        right = labels == session.y[order]
         answers = np.zeros(0, int)
         chances, guesses, errors, worth = session.y[order] == predicted, answers, answers, answers
     else:
@@ -423,7 +424,8 @@ def of_classes(session: Session | OneQuestion) -> list[OfClass]:
         answered, is_left, about = (each == label if label else each > 0 for each in (labels, left, guesses))
         share = _share(chances[is_left], errors[about], worth[about], session.labelled)
         sizes = int(answered.sum()), int(is_left.sum())
-        value = share and Estimate(*((sizes[0] + sizes[1] * each) / max(1, sum(sizes)) for each in share))
+        sure = int(right[answered].sum())
+        value = share and Estimate(*((sure + sizes[1] * each) / max(1, sum(sizes)) for each in share))
         rows.append(OfClass(name, *sizes, value))
     return [rows[0], *sorted(rows[1:], key=lambda row: -row.answered - row.predicted)]
 
