@@ -26,7 +26,9 @@ GO_THROUGH_HELP = "Opens it next to the card, without the items that have a labe
 CONTINUES = "Labeling continues at item {:,}, where the budget ran out."
 OFFERED_LABELS = 100
 CLASSES = "Class", "Answered", "Predicted", "In all", "Right"
-RIGHT = "Answers count as right. The share of the predictions is estimated from the questions that were drawn at random."
+RIGHT = (
+    "Answers count as right. The share of the predictions is estimated from the questions that were drawn at random."
+)
 REST_OF_ITEMS = "Another pass over the {} without an answer"
 REST_OF_ITEMS_HELP = (
     "Starts a session with the same settings. It begins with all answers of this one, and asks about the other items "

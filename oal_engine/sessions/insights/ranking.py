@@ -236,9 +236,7 @@ def left_out(session: Session | OneQuestion) -> tuple[np.ndarray, np.ndarray, np
     nearest to the threshold represents none: it is harder than others with its margin."""
     log = [entry for entry in session.log if entry.label]
     chances = np.array([entry.probability for entry in log])
-    scores = margins_left_out(
-        len(log), partial(_margins_without, session), (len(session.names),) * session.multiclass
-    )
+    scores = margins_left_out(len(log), partial(_margins_without, session), (len(session.names),) * session.multiclass)
     worth = chances**-POWER
     if (plan := session.state.plan) and session.settings.goal == FIND:
         of_all, items = representative(plan, chances, np.array([entry.audit for entry in log]))
