@@ -16,7 +16,7 @@ STYLE = """<style>
 .oal-result td, .oal-result thead th:not(:first-child) { text-align: right; }
 .oal-result td, .oal-result th { padding: .18rem .3rem; border-bottom: 1px solid rgba(128, 128, 128, .25); }
 .oal-result thead { position: sticky; top: 0; z-index: 1; backdrop-filter: blur(9px); }
-@container (max-width: 22rem) {
+@container (max-width: 24rem) {
   .oal-result { font-size: .8rem; }
   .oal-result td, .oal-result th { padding-inline: .16rem; }
 }

@@ -389,8 +389,8 @@ class OfClass(NamedTuple):
 
     @property
     def in_words(self) -> str:
-        """The share that is right, with its interval."""
-        return in_words(self.right) if self.right else TOO_FEW
+        """The share that is right, with its interval; short, as its column is narrow on a phone."""
+        return in_words(self.right).removeprefix("about ") if self.right else TOO_FEW
 
 
 def of_file(session: Session | OneQuestion) -> list[tuple[str, str]]:
