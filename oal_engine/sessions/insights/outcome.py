@@ -340,12 +340,12 @@ class Outcome(NamedTuple):
         return lines
 
 
-def _kept(compute: Callable[[Session | OneQuestion], Result]) -> Callable[[Session | OneQuestion], Result]:
+def _memory(compute: Callable[[Session | OneQuestion], Result]) -> Callable[[Session | OneQuestion], Result]:
     """Keep the result of a function of a session until the log or the stream of the session changes."""
     results = WeakKeyDictionary[Session | OneQuestion, tuple[tuple[int, int], Result]]()
 
     @wraps(compute)
-    def kept(session: Session | OneQuestion) -> Result:
+    def result_of(session: Session | OneQuestion) -> Result:
         version = session.version, session.rounds
         earlier, result = results.get(session, (None, None))
         if result is None or earlier != version:
@@ -353,10 +353,10 @@ def _kept(compute: Callable[[Session | OneQuestion], Result]) -> Callable[[Sessi
             results[session] = version, result
         return result
 
-    return kept
+    return result_of
 
 
-@_kept
+@_memory
 def of_session(session: Session | OneQuestion) -> Outcome:
     """Return the current outcome of a session. Raise ModelError if its learner is not linear."""
     answered = np.array([(entry.label, entry.probability) for entry in session.log if entry.label])
@@ -401,7 +401,7 @@ def of_file(session: Session | OneQuestion) -> list[tuple[str, str]]:
     return [("Right in the file", whole.in_words), ("Items", items)]
 
 
-@_kept
+@_memory
 def of_classes(session: Session | OneQuestion) -> list[OfClass]:
     """Return the file that is taken home as a whole, and then each of its classes, the most frequent first. Raise
     ModelError if the learner is not linear."""

@@ -285,7 +285,7 @@ def margins_left_out(
     """Return the cross-validated margin of each answered item: under a model trained without the answers of its fold.
 
     margins: function of indices that trains without these answers and returns the margins of their items. shape: of
-    what it returns for an item.
+    an item's values, if they are scores of K classes.
     """
     result = np.zeros((answers, *shape))
     for fold in range(min(FOLDS, answers)):
