@@ -7,7 +7,7 @@ import streamlit as st
 
 from .meanings import explained
 
-SHORT = 8  # characters
+SHORT = 9  # characters
 STYLE = """<style>
 .oal-results { position: relative; overflow-y: auto; container-type: inline-size; }
 .oal-result { width: 100%; border-collapse: collapse; font-variant-numeric: tabular-nums; }
@@ -16,7 +16,7 @@ STYLE = """<style>
 .oal-result td, .oal-result thead th:not(:first-child) { text-align: right; }
 .oal-result td, .oal-result th { padding: .18rem .3rem; border-bottom: 1px solid rgba(128, 128, 128, .25); }
 .oal-result thead { position: sticky; top: 0; z-index: 1; backdrop-filter: blur(9px); }
-@container (max-width: 22rem) {
+@container (max-width: 24rem) {
   .oal-result { font-size: .8rem; }
   .oal-result td, .oal-result th { padding-inline: .16rem; }
 }

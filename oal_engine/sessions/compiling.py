@@ -39,8 +39,8 @@ def compile_session(database: Path, session: int) -> None:
         opened = Session(store, session)
         opened.earlier(1)
         drift.noticed(opened)
-        with suppress(ModelError, SessionError):  # sessions of several classes or questions have other lists
-            outcome.of_session(opened)
+        with suppress(ModelError, SessionError):  # sessions of several questions have other lists
+            (outcome.of_classes if opened.multiclass else outcome.of_session)(opened)
 
 
 if __name__ == "__main__":

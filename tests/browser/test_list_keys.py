@@ -8,6 +8,8 @@ from playwright.sync_api import expect
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
 from tests.harness.browser import Card, button
+from tests.harness.scripted_card import ADDRESS
+from ui.components import text
 
 PRESSES, PAUSE = 60, 150  # ms between two keys: more keys than a page of a list has rows
 
@@ -16,6 +18,26 @@ FOCUSED = """() => {
   while (node.shadowRoot?.activeElement) node = node.shadowRoot.activeElement;
   return node.matches(".head");
 }"""
+
+
+MOUNT = """async ([script, data]) => {
+  const {default: mount} = await import(URL.createObjectURL(new Blob([script], {type: "text/javascript"})));
+  const told = {};
+  let clean;
+  window.events = () => told.events.map(({row, action}) => [row, action]);
+  window.show = () => {
+    const parentElement = host.appendChild(document.createElement("div"));
+    clean = mount({data, parentElement, setStateValue: (part, value) => (told[part] = value)});
+  };
+  window.takeAway = () => (host.replaceChildren(), clean());
+}"""
+ROW = {"title": "", "heading": [], "facts": [], "snippet": "", "text": "item", "chips": [], "side": "", "when": None}
+ROW |= {"by": None, "label": "", "means": "", "actions": [[1, "Yes", False, ["a"]], [-1, "No", False, ["x"]]]}
+LIST = {
+    "name": "find", "session": "1", "annotator": "", "login": "", "boot": "", "acked": [], "error": None, "walk": "w",
+    "view": {"search": "", "show": "all", "page": 0, "open": None, "walk": False}, "page": 0, "shows": [], "empty": "",
+    "total": "", "newer": False, "older": False, "rows": [ROW | {"id": k} for k in range(5)],
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -77,15 +99,32 @@ def test_sixty_keys_store_sixty_labels(visit, app, store, goods, panel):
     begin(page)
     page.locator(".rows .open").wait_for()
     for k in range(PRESSES):
-        assert page.evaluate(FOCUSED)
         page.keyboard.press(keys[k % len(keys)])
         page.wait_for_timeout(PAUSE)
+    page.wait_for_function(FOCUSED)
     expect(page.get_by_test_id("oal-list-problem")).to_have_text("")
     while len(stored(store, session.id)) < PRESSES:
         page.wait_for_timeout(PAUSE)
     assert PRESSES == len(stored(store, session.id))
     if panel == "List":
         assert [1, -1] * (PRESSES // 2) == [row["label"] for row in stored(store, session.id).values()]
+
+
+def test_keys_are_heard_while_the_page_draws_the_list_anew(page):
+    """If the page takes an open list away and draws it anew, keys pressed meanwhile label its next rows, and the new
+    list has the focus and goes on after them."""
+    page.goto(ADDRESS)
+    page.evaluate(MOUNT, [text(["dom.js", "outbox.js", "item_list.js"]), LIST])
+    page.evaluate("show()")
+    page.keyboard.press("a")
+    page.evaluate("takeAway()")
+    page.keyboard.press("x")
+    page.evaluate("show()")
+    assert page.evaluate(FOCUSED)
+    page.keyboard.press("a")
+    page.clock.run_for(10_000)  # the old list has ended by now
+    page.keyboard.press("x")
+    assert [[0, 1], [1, -1], [2, 1], [3, -1]] == page.evaluate("events()")
 
 
 @pytest.mark.slow

@@ -23,6 +23,7 @@ from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SKIP, SessionError, Settings, create
 from oal_engine.sessions.state import Progress
 from tests.harness.pages import BINARY, WAIT, details, listed, press, run, words
+from tests.harness.sessions import label_until_the_end
 from ui import charts
 from ui.components import item_list
 from ui.label import card_server, messages
@@ -613,6 +614,22 @@ def test_answers_that_differ_from_the_file_are_counted_beside_the_figures(work, 
     right = session.evaluate(session.place.counts, "push")["accuracy"]
     assert counted > right  # every asked item counts as right, whatever was answered
     assert "they all count as right: with the label of the file where it has one" in MEANINGS["push-and-query"]
+
+
+def test_the_end_of_several_classes_has_a_line_for_each(work, keep):
+    """When the budget of a session of several classes is spent, the page offers the file as a download and more labels,
+    and says for each class how many items it has and which share of them is right."""
+    columns = reading.Columns(("text",), "label", multiclass=True)
+    server = work(30, keep("several", columns=columns), budget=40, algorithm="MPAA-I")
+    label_until_the_end(server.session)
+    at = run("pages/1_Label.py", session=str(server.session.id))
+    assert at.button(key="add-labels")
+    assert "Download the file" in [each.proto.label for each in at.get("download_button")]
+    classes = outcome.of_classes(server.session)[1:]
+    for each in classes:
+        cells = [f"{each.answered}", f"{each.predicted}", f"{each.answered + each.predicted}", each.in_words]
+        assert f"{each.name}</th>{''.join(f'<td>{cell}</td>' for cell in cells)}" in words(at)
+    assert ("Right in the file", outcome.of_classes(server.session)[0].in_words) in server.payload()["place"]["found"]
 
 
 # Estimates

@@ -50,6 +50,16 @@ def test_the_form_asks_what_is_wanted(app_store, keep):
     assert [STREAM, FIND] == [row["goal"] for row in app_store.sessions()]
 
 
+def test_the_form_says_that_a_budget_is_small_for_its_classes(app_store, keep):
+    """Fewer than ten labels for each class are said to be few; ten are not."""
+    keep("kinds", columns=reading.Columns(("text",), "label", multiclass=True))
+    at = form()
+    at.number_input(key="new-budget").set_value(29).run()
+    assert "29 labels are few for 3 classes: about 10 for each are needed, 30 in all." in words(at)
+    at.number_input(key="new-budget").set_value(30).run()
+    assert "are few for" not in words(at)
+
+
 def test_the_form_says_what_a_budget_will_show_where_the_truth_is_not_known(app_store, keep):
     keep("plain", 400, reading.Columns(("text",)))
     at = stream_form()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from oal_engine.sessions.files import methods, report
+from oal_engine.sessions.files import export, methods, report
 from oal_engine.sessions.insights import estimates, outcome, ranking
 from oal_engine.sessions.insights.ranking import Curve, Ranking
 from tests.harness.sessions import begin, label_truly, reply, say
@@ -169,3 +169,49 @@ def test_answers_that_come_in_another_order_keep_their_margins(store):
     for entry, margin in zip(log, left_out):
         others = [lesson for lesson in opened.state.lessons if lesson.number != entry.number]
         assert margin == ranking._margins(opened, opened.taught(others, 100).only().learner, np.array([entry.item]))[0]
+
+
+def of_classes(opened):
+    """Check that the file that is taken home has every item once, and return it as a whole and by class."""
+    whole, *classes = outcome.of_classes(opened)
+    assert opened.rounds == whole.answered + whole.predicted
+    assert (whole.answered, whole.predicted) == tuple(np.sum([each[1:3] for each in classes], axis=0))
+    sizes = [each.answered + each.predicted for each in classes]
+    assert sizes == sorted(sizes, reverse=True)
+    return whole, {each.name: each for each in classes}
+
+
+def test_labels_of_the_data_count_how_much_of_a_file_of_classes_is_right(store):
+    """If every item has a label, the shares of the file that are right are counted: an answer is right, and another
+    item is if the final model predicts its class."""
+    opened = begin(store, "classes", "auto-classes", shuffled=True, goal="find", budget=60)
+    label_truly(opened, 60)
+    whole, classes = of_classes(opened)
+    table = export.predictions(opened)[0].frame
+    asked = {entry.item for entry in opened.log}
+    taken = [opened.y[k] if k in asked else label for k, label in zip(table["position"], table["predicted"])]
+    right = np.array(taken) == opened.y[table["position"]]
+    assert (right.mean(),) * 3 == pytest.approx(whole.right)
+    for label, name in opened.names.items():
+        assert (right[np.array(taken) == label].mean(),) * 3 == pytest.approx(classes[name].right)
+    assert dict(outcome.end(opened)).keys() == {"Right in the file", "Items"}
+
+
+@pytest.mark.parametrize("goal", ["find", "stream"])
+def test_answers_tell_how_much_of_a_file_of_classes_is_right(store, goal):
+    """Without labels the share of the file that is right has an interval that holds the truth, and so has each class
+    with enough answers; the others say that there are too few."""
+    labels = begin(store, "classes", "auto-classes").y
+    opened = begin(store, "unlabelled", "auto-classes", classes=tuple("abcd"), shuffled=True, goal=goal, budget=100)
+    assert outcome.of_classes(opened)[0].in_words == "too few answers"
+    while opened.place.asked:
+        say(opened, int(labels[opened.place.asked.item]))
+    whole, classes = of_classes(opened)
+    table = export.predictions(opened)[0].frame
+    given = ranking.labels_of(opened)[table["position"]]
+    taken = np.where(given, given, table["predicted"])
+    right = taken == labels[table["position"]]
+    assert whole.right.low < right.mean() < whole.right.high
+    for label, name in opened.names.items():
+        stated = classes[name].right
+        assert stated is None or stated.low <= right[taken == label].mean() <= stated.high

@@ -8,13 +8,16 @@ const LONGEST_SEARCH = 200;
 class ItemList {
   constructor(parent, data) {
     const { name, view, session } = data;
+    const left = window.oalLeft?.name === name ? window.oalLeft.end() : null;
     this.name = name;
-    this.view = view;
+    this.view = left?.view ?? view;
     this.outbox = new Outbox(`${name} ${session}`, data, (events) => this.tell("events", events));
     this.lines = new Map();
-    this.answered = new Set(); // ids of rows, in a walk: while keys label one row after the other
+    this.answered = left?.answered ?? new Set(); // ids of rows, in a walk: while keys label one row after the other
     this.keys = new Set();
-    this.news = {};
+    this.news = left ? { view: this.view } : {};
+    this.data = left?.data;
+    this.refused = left?.refused;
     const html = `<section part="items" data-testid="oal-list" class="oal card item-list">
       <div class="look row">
         <input part="search" type="search" aria-label="Search" placeholder="Search" maxlength="${LONGEST_SEARCH}">
@@ -29,7 +32,7 @@ class ItemList {
       </div>
     </section>`;
     Object.assign(this, parts(html, "list-"));
-    this.search.value = view.search;
+    this.search.value = this.view.search;
     this.search.oninput = () => {
       clearTimeout(this.typing);
       this.typing = setTimeout(() => this.turn({ search: whole(this.search.value) }), TYPED);
@@ -49,13 +52,22 @@ class ItemList {
     parent.append(this.root);
   }
 
+  // Streamlit may take the list away while it draws the page, and draw it anew a moment later. Until then the old list
+  // hears the keys, and the new one begins where it ends.
   remove() {
     this.send = () => {};
-    this.outbox.close();
-    this.listening.abort();
-    clearTimeout(this.typing);
-    clearTimeout(this.waiting);
     this.root.remove();
+    if (!this.hasKeys) return this.end();
+    window.oalLeft = this;
+    this.ending = setTimeout(() => this.end(), SLOW);
+  }
+
+  end() {
+    if (window.oalLeft === this) window.oalLeft = null;
+    this.listening.abort();
+    this.outbox.close();
+    for (const timer of [this.ending, this.typing, this.waiting]) clearTimeout(timer);
+    return this;
   }
 
   // Messages to the server, and data from it
@@ -211,7 +223,7 @@ class ItemList {
       node?.focus({ preventScroll: true });
       if (node) node.scrollTop = scrollTop;
     }
-    if (this.hasKeys && document.activeElement === document.body) this.hold();
+    if (this.hasKeys && document.activeElement === document.body) this.hold(Boolean(steady));
   }
 
   line(row, open, pending) {

@@ -39,6 +39,8 @@ MORE = "More settings: team, live feed, guarantees, algorithm"
 RELEVANT = "Relevant"
 LABEL_SECONDS = 5  # that people usually need for a label
 DURATION = "{} take about {}."
+LABELS_OF_CLASS = 10  # that a model needs: with 5 for each of 26 letters its accuracy was .55, with 12 it was .77
+FEW = "{} are few for {} classes: about {} for each are needed, {:,} in all."
 CLASSES_HELP = "Separated by commas, in the order of their keys."
 EXAMPLES = "Words or texts like {}"
 EXAMPLES_HINT = "Optional: words, separated by commas{}. Or whole texts, one a line."
@@ -175,7 +177,8 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
                 plan |= {"floor": plan["floor"] or certainty.RECOMMENDED, "pace": plan["pace"] or 1.0}
     if budget and budget >= 1:
         with promise:
-            small_note(" ".join(_promise(row, int(asked), int(budget), items, many, plan["audit"] or finds)))
+            n_classes = len(classes["classes"]) if many else 0
+            small_note(" ".join(_promise(row, int(asked), int(budget), items, n_classes, plan["audit"] or finds)))
     sent = start.button("Start labeling", type="primary", key="new-send")
     return {"dataset": dataset, "budget": budget} | classes | beginning | chosen | plan | more, sent
 
@@ -206,14 +209,16 @@ def _what_to_ask(row: dict[str, Any], classes: dict[str, Any]) -> tuple[str, dic
     return WHAT_COUNTS[counts], classes
 
 
-def _promise(row: dict[str, Any], asked: int, budget: int, items: int, many: bool, checks: float) -> Iterator[str]:
-    """Yield sentences: whether the budget is capped, how long it takes to give the labels, and how precisely they will
-    show the quality of the model."""
+def _promise(row: dict[str, Any], asked: int, budget: int, items: int, classes: int, checks: float) -> Iterator[str]:
+    """Yield sentences: whether the budget is capped or too small, how long it takes to give the labels, and how
+    precisely they will show the quality of the model. classes: number of classes, 0 for one rare class."""
     if cap := capped_words(asked, items):
         yield cap
     yield DURATION.format(counted(budget, "label"), counted(max(1, round(budget * LABEL_SECONDS / 60)), "minute"))
+    if budget < (enough := LABELS_OF_CLASS * classes):
+        yield FEW.format(counted(budget, "label"), classes, LABELS_OF_CLASS, enough)
     if not (checks or _labelled(row)):
-        yield estimates.forecast(budget, many)
+        yield estimates.forecast(budget, bool(classes))
 
 
 def _labelled(row: dict[str, Any]) -> bool:

@@ -1,5 +1,5 @@
 """Next steps at the end of a session, shown below the card: choose how many top-ranked items to take, download files,
-add labels, or make another pass."""
+add labels, or make another pass. For several classes also how good the file is in each."""
 
 from uuid import uuid4
 
@@ -14,7 +14,8 @@ from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SessionError
 
 from ..components import item_list
-from ..downloads import downloads_button, positives_button
+from ..downloads import downloads_button, positives_button, table_button
+from ..metric_table import table
 from ..page import annotator, capitalized, complain, counted, small_note
 from .card_server import CardServer
 
@@ -24,6 +25,10 @@ GO_THROUGH = "Go through the list"
 GO_THROUGH_HELP = "Opens it next to the card, without the items that have a label. Your answers make it better."
 CONTINUES = "Labeling continues at item {:,}, where the budget ran out."
 OFFERED_LABELS = 100
+CLASSES = "Class", "Answered", "Predicted", "In all", "Right"
+RIGHT = (
+    "Answers count as right. The share of the predictions is estimated from the questions that were drawn at random."
+)
 REST_OF_ITEMS = "Another pass over the {} without an answer"
 REST_OF_ITEMS_HELP = (
     "Starts a session with the same settings. It begins with all answers of this one, and asks about the other items "
@@ -38,13 +43,29 @@ def ending(server: CardServer) -> None:
     if not session.place.progress.end:
         return
     owned = server.is_owned()
-    if not (session.several or session.multiclass) and linear(session.learner):
+    is_ranked = linear(session.learner) and not session.several
+    if is_ranked and not session.multiclass:
         _list(server)
-    downloads_button(session.store, session.settings, session)
+    with st.container(horizontal=True):
+        if session.multiclass:
+            table_button(session)
+        downloads_button(session.store, session.settings, session)
     if session.room > 0 and owned:
         more_labels(session, "add-labels")
     elif owned and not session.several and (left := session.rounds - len(another_pass.labels(session).labels)):
         _another_pass(session, left)
+    if is_ranked and session.multiclass:
+        _classes(server)
+
+
+def _classes(server: CardServer) -> None:
+    """Show how many items of each class are in the file, and the share of them that is right."""
+    session = server.session
+    classes: list[outcome.OfClass] = server.cached("classes", lambda: outcome.of_classes(session))
+    sizes = ((each, each.answered, each.predicted) for each in classes[1:])
+    table(CLASSES, [(each.name, *map("{:,}".format, (*own, sum(own))), each.in_words) for each, *own in sizes], "none")
+    if not session.labelled:
+        small_note(RIGHT)
 
 
 def _another_pass(session: Session, left: int) -> None:

@@ -222,8 +222,8 @@ def _reason(answers: Answers, positives: int, enough: Enough, sides: Sequence[Si
     there are too few answers. If positive answers are missing and enough items are left, also say about how many more
     labels are needed."""
     if answers.finds:
-        stated = "its accuracy is not estimated" if answers.run.multiclass else "the quality of its list is stated"
-        return f"In a file the questions follow the model: {stated}."
+        whole = "predictions" if answers.run.multiclass else "list"
+        return f"In a file the questions follow the model: the quality of its {whole} is stated."
     if answers.silent:
         return (
             f"The rule {answers.run.settings.rule} gives some items no chance of being asked: "

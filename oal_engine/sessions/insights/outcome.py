@@ -1,14 +1,15 @@
 """The outcome of a session in sentences: the positives found, the quality of the model, and possible next steps."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import wraps
 from math import ceil, floor, sqrt
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from ...kernel import metrics
-from ...kernel.estimates import jeffreys, reduced
+from ...kernel.estimates import jeffreys, reduced, whole_items
 from ...kernel.learners import linear
 from ...kernel.query_rules import paceable
 from ...kernel.spending import FIND, STREAM
@@ -21,13 +22,17 @@ from ..session import Session
 from . import certainty, estimates, ranking
 from .curves import percent
 from .estimates import Estimate, Estimates
-from .ranking import Depth, Ranking
+from .ranking import CAUTION, MOST_WORTH, Depth, Ranking, in_words
 
 AUDITED = ("precision", "sensitivity", "f1")  # metrics of a list
 JUDGED = (*AUDITED, "specificity")  # metrics of an audited column
 MORE = 50  # number of additional answers whose benefit is stated
 ENOUGH = 0.95  # share of the positives that was found at least, from which on more answers are not advised
 FEWEST = 5  # positive answers: with fewer the comparison with random questions is left out
+LEAST_WORTH = 5  # effective number of answers about a class: with fewer the share of it that is right is not stated
+TOO_FEW = "too few answers"
+
+Result = TypeVar("Result")
 
 
 def summary(session: Session) -> list[str]:
@@ -63,17 +68,20 @@ def table(session: Session) -> list[tuple[str, str]]:
     if session.several:
         return [*yeses(session)]
     lines = []
-    if not session.multiclass and linear(session.learner):
-        lines = of_session(session).lines(session.settings.positive_name)
+    if linear(session.learner):
+        lines = of_file(session) if session.multiclass else of_session(session).lines(session.settings.positive_name)
     certain = certainty.of_session(session)
     return [*lines, *_metric_lines(session), *([("Guaranteed", str(certain))] if certain else [])]
 
 
 def end(session: Session) -> list[tuple[str, str]]:
     """Return the two numbers with which a session ends, as table rows: how many positives were found, and the share of
-    the list that is right. Where they are unknown, return the rows of `table`."""
-    if session.several or session.multiclass or not linear(session.learner):
+    the list that is right; for several classes, the rows of `of_file`. Where they are unknown, return the rows of
+    `table`."""
+    if session.several or not linear(session.learner):
         return table(session)
+    if session.multiclass:
+        return of_file(session)
     now = finds(of_session(session).ranking)
     if not now:
         return table(session)
@@ -151,7 +159,7 @@ def yeses(session: Session) -> Iterator[tuple[str, str]]:
 
 def _metric_lines(session: Session) -> Iterator[tuple[str, str]]:
     """Yield table rows (name, value in words) of the main metrics, exact or estimated; of the list alone in a file."""
-    if session.settings.goal == FIND and not session.multiclass:
+    if session.settings.goal == FIND:
         return
     if session.labelled:
         for name in metrics.EVALUATIONS:
@@ -340,21 +348,25 @@ class Outcome(NamedTuple):
         return lines
 
 
-_outcomes: WeakKeyDictionary[Session | OneQuestion, tuple[tuple[int, int], Outcome]] = WeakKeyDictionary()
+def _memory(compute: Callable[[Session | OneQuestion], Result]) -> Callable[[Session | OneQuestion], Result]:
+    """Keep the result of a function of a session until the log or the stream of the session changes."""
+    results = WeakKeyDictionary[Session | OneQuestion, tuple[tuple[int, int], Result]]()
+
+    @wraps(compute)
+    def result_of(session: Session | OneQuestion) -> Result:
+        version = session.version, session.rounds
+        earlier, result = results.get(session, (None, None))
+        if result is None or earlier != version:
+            result = compute(session)
+            results[session] = version, result
+        return result
+
+    return result_of
 
 
+@_memory
 def of_session(session: Session | OneQuestion) -> Outcome:
-    """Return the current outcome of a session, computed once until its log or its stream changes. Raise ModelError if
-    its learner is not linear."""
-    version = session.version, session.rounds
-    earlier, outcome = _outcomes.get(session, (None, None))
-    if outcome is None or earlier != version:
-        outcome = _of_session(session)
-        _outcomes[session] = version, outcome
-    return outcome
-
-
-def _of_session(session: Session | OneQuestion) -> Outcome:
+    """Return the current outcome of a session. Raise ModelError if its learner is not linear."""
     answered = np.array([(entry.label, entry.probability) for entry in session.log if entry.label])
     answers, chances = answered.reshape(-1, 2).T
     margins = model.of_session(session).scores(session.dataset.rows)[session.order, 0]
@@ -372,3 +384,68 @@ def _estimated_share(positive: np.ndarray, weights: np.ndarray) -> Estimate:
     """Estimate the share of positives in a stream. weights: number of items that each answer represents."""
     share, number = np.average(positive, weights=weights), weights.sum() ** 2 / (weights**2).sum()
     return Estimate(float(share), *(float(end) for end in jeffreys(share, reduced(number))))
+
+
+class OfClass(NamedTuple):
+    """A class in the file that is taken home, which has the answers and, for all other items, the predictions of the
+    current model. answered, predicted: numbers of items. right: share of them that is right (None: too few answers)."""
+
+    name: str
+    answered: int
+    predicted: int
+    right: Estimate | None
+
+    @property
+    def in_words(self) -> str:
+        """The share that is right, with its interval; short, as its column is narrow on a phone."""
+        return in_words(self.right).removeprefix("about ") if self.right else TOO_FEW
+
+
+def of_file(session: Session | OneQuestion) -> list[tuple[str, str]]:
+    """Return table rows on the file that is taken home from a session of several classes: the share of it that is
+    right, and how many items were answered."""
+    whole = of_classes(session)[0]
+    items = f"{whole.answered:,} answered, {whole.predicted:,} predicted"
+    return [("Right in the file", whole.in_words), ("Items", items)]
+
+
+@_memory
+def of_classes(session: Session | OneQuestion) -> list[OfClass]:
+    """Return the file that is taken home as a whole, and then each of its classes, the most frequent first. Raise
+    ModelError if the learner is not linear."""
+    fitted, order = model.of_session(session), session.order
+    gaps, predicted = (each[order] for each in fitted.decided(fitted.scores(session.dataset.rows)))
+    labels = ranking.labels_of(session)[order]
+    left, right = np.where(labels, 0, predicted), labels > 0
+    if session.labelled:
+        right = labels == session.y[order]
+        answers = np.zeros(0, int)
+        chances, guesses, errors, worth = session.y[order] == predicted, answers, answers, answers
+    else:
+        answers, scores, worth = ranking.left_out(session)
+        own_gaps, guesses = fitted.decided(scores)
+        curve = ranking.fitted(own_gaps, guesses == answers, worth)
+        chances, expected = ((curve.chances(each) if curve else np.zeros(each.size)) for each in (gaps, own_gaps))
+        errors = (guesses == answers) - expected
+    rows = []
+    for label, name in {0: "All classes", **session.names}.items():
+        answered, is_left, about = (each == label if label else each > 0 for each in (labels, left, guesses))
+        share = _share(chances[is_left], errors[about], worth[about], session.labelled)
+        sizes = int(answered.sum()), int(is_left.sum())
+        sure = int(right[answered].sum())
+        value = share and Estimate(*((sure + sizes[1] * each) / max(1, sum(sizes)) for each in share))
+        rows.append(OfClass(name, *sizes, value))
+    return [rows[0], *sorted(rows[1:], key=lambda row: -row.answered - row.predicted)]
+
+
+def _share(chances: np.ndarray, errors: np.ndarray, worth: np.ndarray, is_exact: bool) -> Estimate | None:
+    """Estimate the share of predictions that are right: the mean of their `chances`, corrected by the `errors` of these
+    chances on answers, which represent `worth` items each. None if there are too few answers."""
+    if is_exact or not chances.size:
+        return Estimate(*[float(chances.mean()) if chances.size else 1.0] * 3)
+    number = worth.sum() ** 2 / max((worth**2).sum(), 1e-9)
+    if number < LEAST_WORTH:
+        return None
+    rate = np.clip(chances.mean() + np.average(errors, weights=worth), 0, 1)
+    ends = whole_items(np.array(chances.size), *jeffreys(rate, reduced(min(number, MOST_WORTH) / CAUTION)))
+    return Estimate(float(rate), *map(float, ends))

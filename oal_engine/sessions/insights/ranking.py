@@ -57,10 +57,11 @@ class Depth(NamedTuple):
     def in_words(self) -> tuple[str, str, str]:
         """Precision and recall in percent, and F1, with their intervals."""
         f1 = f"{self.f1.value:.3f}" if self.f1.low == self.f1.high else str(self.f1)
-        return _in_words(self.precision), _in_words(self.recall), f1
+        return in_words(self.precision), in_words(self.recall), f1
 
 
-def _in_words(share: Estimate) -> str:
+def in_words(share: Estimate) -> str:
+    """Write a share in percent, with its interval."""
     if share.low == share.high:
         return percent(share.value)
     return f"about {percent(share.value)} ({floor(100 * share.low)} to {ceil(100 * share.high)} %)"
@@ -224,23 +225,33 @@ def of_session(session: Session | OneQuestion, listed: np.ndarray) -> Ranking:
         truth = (session.y[order] > 0)[ranking]
         missed = int((session.y[order] > 0).sum() - truth.sum())
     else:
-        curve = _fitted(session)
+        answers, scores, worth = left_out(session)
+        curve = fitted(scores, answers > 0, worth)
     return Ranking(ranking, margins[ranking], labels[ranking] > 0, int(listed[ranking].sum()), curve, truth, missed)
 
 
-def _fitted(session: Session | OneQuestion) -> Curve | None:
-    """Fit the curve to the answers of a session. For a file, to the answers that represent it; if too few of them are
-    positive, to all, though the items nearest to the threshold are harder than others, and make shares look smaller."""
+def left_out(session: Session | OneQuestion) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return for each answer its label, the margin (with K classes: the scores) of its item under a model that was
+    trained without it, and the number of items that it represents. In a file, an item that was asked because it was the
+    nearest to the threshold represents none: it is harder than others with its margin."""
     log = [entry for entry in session.log if entry.label]
-    positive = np.array([entry.label == 1 for entry in log], bool)
     chances = np.array([entry.probability for entry in log])
-    left_out = margins_left_out(len(log), partial(_margins_without, session))
+    scores = margins_left_out(len(log), partial(_margins_without, session), (len(session.names),) * session.multiclass)
+    worth = chances**-POWER
     if (plan := session.state.plan) and session.settings.goal == FIND:
         of_all, items = representative(plan, chances, np.array([entry.audit for entry in log]))
-        if curve := fit(left_out[of_all], positive[of_all], 1 / items[of_all], power=1.0):
-            return curve
-        chances = np.where(of_all, 1 / items, 1.0)
-    return fit(left_out, positive, chances)
+        worth = np.where(of_all, items, 0.0)
+    return np.array([entry.label for entry in log], np.int64), scores, worth
+
+
+def fitted(margins: np.ndarray, positive: np.ndarray, worth: np.ndarray) -> Curve | None:
+    """Fit the curve to the answers that represent all items; if too few of them are positive, to all answers, though
+    this makes shares look smaller. margins, worth: as in `left_out`."""
+    of_all = worth > 0
+    curve = fit(margins[of_all], positive[of_all], 1 / worth[of_all], power=1.0)
+    if curve or of_all.all():
+        return curve
+    return fit(margins, positive, 1 / np.where(of_all, worth, 1.0))
 
 
 def labels_of(session: Session | OneQuestion) -> np.ndarray:
@@ -252,9 +263,9 @@ def labels_of(session: Session | OneQuestion) -> np.ndarray:
 
 
 def _margins(session: Session | OneQuestion, learner: Learner, items: np.ndarray) -> np.ndarray:
-    scores = np.empty((items.size, 1))
+    scores = np.empty((items.size, len(session.names) if session.multiclass else 1))
     stream.scores(rows.take(session.dataset.rows, items), learner, session.settings.theta, scores)
-    return scores[:, 0]
+    return scores if session.multiclass else scores[:, 0]
 
 
 def _margins_without(session: Session | OneQuestion, places: np.ndarray) -> np.ndarray:
@@ -268,12 +279,15 @@ def _margins_without(session: Session | OneQuestion, places: np.ndarray) -> np.n
     return _margins(session, session.taught(others, session.state.budget).only().learner, items)
 
 
-def margins_left_out(answers: int, margins: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+def margins_left_out(
+    answers: int, margins: Callable[[np.ndarray], np.ndarray], shape: tuple[int, ...] = ()
+) -> np.ndarray:
     """Return the cross-validated margin of each answered item: under a model trained without the answers of its fold.
 
-    margins: function of indices that trains without these answers and returns the margins of their items.
+    margins: function of indices that trains without these answers and returns the margins of their items. shape: of
+    an item's values, if they are scores of K classes.
     """
-    result = np.zeros(answers)
+    result = np.zeros((answers, *shape))
     for fold in range(min(FOLDS, answers)):
         result[fold::FOLDS] = margins(np.arange(fold, answers, FOLDS))
     return result
