@@ -600,5 +600,5 @@ def test_the_commands_of_the_guide_are_taken(tmp_path, monkeypatch):
         with pytest.raises(SystemExit) as end:
             cli.main()
         assert not end.value.code
-    assert ["2:1", "none", "2:1", "2:1", "cv", "cv", "2:1", "none", "none"] == [spec.tune for spec in specs]
+    assert ["2:1", "none", "2:1", "2:1", "cv", "cv", "2:1", *["none"] * 4] == [spec.tune for spec in specs]
     assert [{"C": "10^-2..10^2"}, (300,)] == [specs[2].algorithms["PAA-I"], specs[2].budgets]
