@@ -346,7 +346,7 @@ def reproduce(
     db: Annotated[Path | None, Option(help="Keep data and comparisons here; a stopped run is resumed from it.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Run published tables and figures again, on their data or on yours, and show our numbers beside the published."""
+    """Run published tables and figures again, on their data or on yours, and compare with the published numbers."""
     if name is None:
         listed = papers.listed()
         show({"published": listed}, as_json, "name", "title", "files")

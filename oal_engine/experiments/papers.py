@@ -1,16 +1,16 @@
 """Run the tables and figures of the papers again. Each is a file `papers/PAPER/NAME.toml`, run as comparisons.
 
 A file holds `title`, `protocol` and `note` (texts), `data` (see `read`), `columns`, and the claims `ahead`. All other
-settings in it are those of a comparison (`Specification`), and so are those of `papers/PAPER/paper.toml`, which hold
-for all files of the paper. A column of a table is a comparison too, and overrides them. It has in addition:
+settings in it are settings of a comparison (`Specification`), and so are the settings in `papers/PAPER/paper.toml`,
+which hold for all files of the paper. A column of a table is a comparison too, and overrides them. It has in addition:
 
 - `factor`, `digits`: the criterion is shown times `factor`, rounded to `digits` decimals.
 - `printed`: {algorithm: numbers of the paper}: mean and standard deviation of the criterion, then of sensitivity and of
   specificity in percent. All but the mean may be missing.
-- `settings`: {algorithm: its settings in the paper, or those that come nearest to the printed numbers}.
-- `algorithms`: names, if other algorithms run than those that are printed. `grids` of the paper has their values.
+- `settings`: {algorithm: its settings in the paper, or the settings that come nearest to the printed numbers}.
+- `algorithms`: names, if other algorithms run than the printed ones. `grids` of the paper has their values.
 
-The texts T_n/T_p and sqrt(T_n/T_p) stand for the class ratio of the data.
+The text T_n/T_p is replaced by the class ratio of the data, and sqrt(T_n/T_p) by its root.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 DATA = places.PAPERS.parents[1] / "shared" / "data"
 SHARED_FILE = "paper.toml"
-PROSE = ("paper", "protocol")  # settings of SHARED_FILE that stand once on the page
+PROSE = ("paper", "protocol")  # settings of SHARED_FILE that the page has once
 OF_A_COMPARISON = {each.name for each in fields(Specification)}
 RATES = ("sensitivity", "specificity")
 WITHIN = 2.0  # standard deviations that count as agreement
@@ -55,7 +55,7 @@ TUNED, AS_PUBLISHED = "tuned", "as published"
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a published table: what it shows, the numbers in the paper, and the settings of its comparison."""
+    """A column of a published table: its figure, the numbers in the paper, and the settings of its comparison."""
 
     name: str
     specification: dict[str, Any]
@@ -88,7 +88,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a table: our numbers beside those of the paper. numbers: mean and standard deviation of the criterion,
+    """A cell of a table: our numbers and the printed ones. numbers: mean and standard deviation of the criterion,
     of sensitivity and of specificity, as far as they exist. asked: share of the labels."""
 
     setting: Setting
@@ -123,7 +123,7 @@ def block(name: str) -> Block:
 
 
 def _paper(folder: Path) -> dict[str, Any]:
-    """Read what all tables and figures of a paper share. `paper` is its title, and `protocol` how they are run."""
+    """Read the settings that all tables and figures of a paper share: its title `paper`, its `protocol` ..."""
     return tomllib.loads((folder / SHARED_FILE).read_text(encoding="utf-8"))
 
 
@@ -248,7 +248,7 @@ def _specifications(
 
 
 def _with_ratio(value: Any, ratio: float) -> Any:
-    """Replace the texts that stand for the class ratio by numbers, however deep they are."""
+    """Replace the texts T_n/T_p and sqrt(T_n/T_p) by numbers, however deep they are."""
     if isinstance(value, Mapping):
         return {key: _with_ratio(each, ratio) for key, each in value.items()}
     if isinstance(value, list):
@@ -314,15 +314,16 @@ def _verdicts(cells: Mapping[str, Cell]) -> dict[str, str]:
 
 def _agreement(cells: Mapping[str, Mapping[str, Cell]]) -> Iterator[str]:
     """Say how many cells agree with the printed numbers, and name all others."""
-    found: dict[str, list[str]] = {verdict: [] for verdict in VERDICTS}
+    by_verdict: dict[str, list[str]] = {verdict: [] for verdict in VERDICTS}
     for title, rows in cells.items():
         for name, verdict in _verdicts(rows).items():
-            found[verdict].append(f"{name} ({title})")
-    if count := sum(map(len, found.values())):
-        yield f"Of {count} published figures {len(found['exact'])} are exact and {len(found['agrees'])} agree."
+            by_verdict[verdict].append(f"{name} ({title})")
+    if count := sum(map(len, by_verdict.values())):
+        exact, near = (len(by_verdict[verdict]) for verdict in VERDICTS[:2])
+        yield f"Of {count} published figures {exact} are exact and {near} agree."
     for verdict in VERDICTS[2:]:
-        if found[verdict]:
-            yield f"{verdict.capitalize()}: {', '.join(found[verdict])}."
+        if by_verdict[verdict]:
+            yield f"{verdict.capitalize()}: {', '.join(by_verdict[verdict])}."
 
 
 def _claim(
@@ -344,8 +345,8 @@ def _claim(
 
 def _claimed(claim: Mapping[str, Any]) -> str:
     counts = Counter(claim["verdicts"].values())
-    told = ", ".join(f"{verdict} in {count}" for verdict, count in sorted(counts.items())) or "not run"
-    return f"{claim['ahead']} against {' and '.join(claim['of'])}: {told}."
+    counted = ", ".join(f"{verdict} in {count}" for verdict, count in sorted(counts.items())) or "not run"
+    return f"{claim['ahead']} against {' and '.join(claim['of'])}: {counted}."
 
 
 def listed() -> list[dict[str, Any]]:
@@ -356,15 +357,15 @@ def listed() -> list[dict[str, Any]]:
 
 def markdown(result: Mapping[str, Any]) -> str:
     """Format the result of `reproduce` as a section of Markdown."""
-    shown = [
+    section = [
         f"## {result['name']}", f"{result['title']}. Data: {', '.join(result['files'])}. {result['orders']} orders.",
         f"**{result['summary']}**" if result["summary"] else "", result["protocol"], result["note"], _table(result),
     ]  # fmt: skip
-    return "\n\n".join(filter(None, shown)) + "\n"
+    return "\n\n".join(filter(None, section)) + "\n"
 
 
 def _table(result: Mapping[str, Any]) -> str:
-    """Format all cells as one table of Markdown, a line each; a published setting stands below the tuned one."""
+    """Format all cells as one table of Markdown, a line each; a published setting comes after the tuned one."""
     lines = []
     for title, cells in result["columns"].items():
         first = dict.fromkeys(row.removesuffix(f", {AS_PUBLISHED}") for row in cells)
@@ -405,7 +406,7 @@ def page(sections: Mapping[str, str]) -> str:
     """Join sections into a page of Markdown, after the prose of `papers/README.md` and of each paper."""
     page = [(places.PAPERS / "README.md").read_text(encoding="utf-8").strip()]
     for folder, of_paper in groupby(names().items(), lambda each: each[1].parent):
-        told = [sections[name].strip() for name, _ in of_paper if name in sections]
+        parts = [sections[name].strip() for name, _ in of_paper if name in sections]
         paper = _paper(folder)
-        page += [f"# {paper['paper']}", paper["protocol"], *told] if told else []
+        page += [f"# {paper['paper']}", paper["protocol"], *parts] if parts else []
     return "\n\n".join(page) + "\n"
