@@ -1,8 +1,8 @@
 """Run the tables and figures of the papers again. Each is a file `papers/PAPER/NAME.toml`, run as comparisons.
 
-A file holds `title`, `protocol` and `note` (texts), `data` (see `read`), `columns`, and the claims `ahead`. All its other
-settings are those of a comparison (`Specification`), and so are those of `papers/PAPER/paper.toml`, which hold for all
-files of the paper. A column of a table is a comparison too, and overrides them. It has in addition:
+A file holds `title`, `protocol` and `note` (texts), `data` (see `read`), `columns`, and the claims `ahead`. All other
+settings in it are those of a comparison (`Specification`), and so are those of `papers/PAPER/paper.toml`, which hold
+for all files of the paper. A column of a table is a comparison too, and overrides them. It has in addition:
 
 - `factor`, `digits`: the criterion is shown times `factor`, rounded to `digits` decimals.
 - `printed`: {algorithm: numbers of the paper}: mean and standard deviation of the criterion, then of sensitivity and of
@@ -21,6 +21,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
+from itertools import groupby
 from math import sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,7 +36,7 @@ from ..kernel.runs import class_ratio
 from .comparison import Comparison
 from .figures import budget_name
 from .running import compare
-from .specifications import FOLDS, ExperimentError, Limit, Setting, Specification, outlined, specification
+from .specifications import FOLDS, ExperimentError, Setting, Specification, specification
 from .tuned_runs import Result, asked_of, evaluate
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
 DATA = places.PAPERS.parents[1] / "shared" / "data"
 SHARED_FILE = "paper.toml"
+PROSE = ("paper", "protocol")  # settings of SHARED_FILE that stand once on the page
 OF_A_COMPARISON = {each.name for each in fields(Specification)}
 RATES = ("sensitivity", "specificity")
 WITHIN = 2.0  # standard deviations that count as agreement
@@ -107,9 +109,9 @@ def block(name: str) -> Block:
     paths = names()
     if name not in paths:
         raise ExperimentError(f"a table or figure must be all or one of {', '.join(paths)}. Got {name}.")
-    shared, own = (tomllib.loads(path.read_text()) for path in (paths[name].with_name(SHARED_FILE), paths[name]))
-    values = shared | own
-    grids, protocol = values.pop("grids"), f"{own.get('protocol', '')} {shared['protocol']}".strip()
+    shared, own = _paper(paths[name].parent), tomllib.loads(paths[name].read_text(encoding="utf-8"))
+    values = {"protocol": ""} | {key: value for key, value in shared.items() if key not in PROSE} | own
+    grids = values.pop("grids")
     compared = {key: values.pop(key) for key in [*values] if key in OF_A_COMPARISON - {"data"}}
     columns = []
     for title, column in values.pop("columns").items():
@@ -117,7 +119,12 @@ def block(name: str) -> Block:
         algorithms = spec.get("algorithms", column.get("printed", ()))
         spec["algorithms"] = {each: grids.get(each, {}) for each in algorithms}
         columns.append(Column(title, spec, **column))
-    return Block(name, **values | {"columns": columns, "protocol": protocol})
+    return Block(name, **values | {"columns": columns})
+
+
+def _paper(folder: Path) -> dict[str, Any]:
+    """Read what all tables and figures of a paper share. `paper` is its title, and `protocol` how they are run."""
+    return tomllib.loads((folder / SHARED_FILE).read_text(encoding="utf-8"))
 
 
 def reproduce(
@@ -147,11 +154,13 @@ def reproduce(
             for title, row, cell in _cells(wanted, replace(column, printed={}) if own else column, kind, result):
                 column_of[title] = column
                 cells.setdefault(title, {})[row] = cell
-    claims = [_claim(ahead, cells, column_of) for ahead in wanted.ahead]
+    first = wanted.columns[0].specification
+    orders = permutations or first["permutations"] // (FOLDS if first.get("held_out") else 1)
+    claims = [_claim(ahead, cells, column_of, orders) for ahead in wanted.ahead]
     files = [path.name] if own else wanted.files
     return {
         "name": name, "title": wanted.title, "files": files, "protocol": wanted.protocol, "note": wanted.note,
-        "orders": permutations or wanted.columns[0].specification["permutations"],
+        "orders": orders,
         "digits": {title: column.digits for title, column in column_of.items()},
         "columns": {title: {row: vars(cell) for row, cell in rows.items()} for title, rows in cells.items()},
         "claims": claims, "summary": " ".join([*_agreement(cells), *map(_claimed, claims)]),
@@ -313,7 +322,7 @@ def _agreement(cells: Mapping[str, Mapping[str, Cell]]) -> Iterator[str]:
 
 
 def _claim(
-    ahead: Sequence[str], cells: Mapping[str, Mapping[str, Cell]], column_of: Mapping[str, Column]
+    ahead: Sequence[str], cells: Mapping[str, Mapping[str, Cell]], column_of: Mapping[str, Column], orders: int
 ) -> dict[str, Any]:
     """Say for each column whether an algorithm is ahead of, level with or behind the best of its rivals, by more than
     the larger of their standard deviations."""
@@ -321,13 +330,11 @@ def _claim(
     verdicts = {}
     for title, rows in cells.items():
         if {name, *rivals} <= rows.keys():
-            spec = column_of[title].specification
-            sign = 1 if more_is_better(spec["criterion"]) else -1
+            sign = 1 if more_is_better(column_of[title].specification["criterion"]) else -1
             best = max((rows[rival].numbers for rival in rivals), key=lambda numbers: sign * numbers[0])
             by, spread = sign * (rows[name].numbers[0] - best[0]), max(rows[name].numbers[1], best[1])
-            few = spec["permutations"] <= FEW_RUNS
             verdict = "ahead" if by > spread else "behind" if by < -spread else "level"
-            verdicts[title] = "too few runs to tell" if few else verdict
+            verdicts[title] = verdict if orders > FEW_RUNS else "too few runs to tell"
     return {"ahead": name, "of": rivals, "verdicts": verdicts}
 
 
@@ -353,35 +360,28 @@ def markdown(result: Mapping[str, Any]) -> str:
 
 
 def _table(result: Mapping[str, Any]) -> str:
-    columns, digits = result["columns"], result["digits"]
-    lines: dict[str, dict[str, str]] = {}
-    for title, rows in columns.items():
-        for row, cell in rows.items():
-            same = rows.get(row.removesuffix(f", {AS_PUBLISHED}"), {}) if row.endswith(AS_PUBLISHED) else {}
-            if cell["setting"] != same.get("setting"):
-                lines.setdefault(row, {}).update(_words(title, cell, digits[title]))
-    heads = [head for title in columns for head in _heads(title) if any(head in line for line in lines.values())]
-    table = [["", *heads], ["---"] * (1 + len(heads))]
-    first = [*dict.fromkeys(row.removesuffix(f", {AS_PUBLISHED}") for row in lines)]
-    for row in (row for each in first for row in (each, f"{each}, {AS_PUBLISHED}") if row in lines):
-        table.append([row, *(lines[row].get(head, "") for head in heads)])
+    """Format all cells as one table of Markdown, a line each; a published setting stands below the tuned one."""
+    lines = []
+    for title, cells in result["columns"].items():
+        first = dict.fromkeys(row.removesuffix(f", {AS_PUBLISHED}") for row in cells)
+        for row in (row for each in first for row in (each, f"{each}, {AS_PUBLISHED}") if row in cells):
+            tuned = cells.get(row.removesuffix(f", {AS_PUBLISHED}"), {})
+            if row not in first and cells[row]["setting"] == tuned.get("setting"):
+                continue  # it is the tuned one
+            lines.append({"": title, "algorithm": row} | _words(cells[row], result["digits"][title]))
+    heads = [head for head in lines[0] if any(line[head] for line in lines)] if lines else []
+    table = [heads, ["---"] * len(heads), *([line[head] for head in heads] for line in lines)]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in table)
 
 
-def _heads(title: str) -> tuple[str, str, str]:
-    return title, f"{title}, published", f"{title}, setting"
-
-
-def _words(title: str, cell: Mapping[str, Any], digits: int) -> dict[str, str]:
-    """Return the texts of a cell, by the heads of its columns."""
-    ours, published, setting = _heads(title)
-    asked = f"asks {cell['asked']:.2%}" if 0 < cell["asked"] < 1 else ""
-    words = {ours: _numbers(cell["numbers"], digits), setting: _joined(outlined(cell["setting"]), asked)}
-    return words | ({published: _joined(cell["verdict"], _numbers(cell["printed"], digits))} if cell["printed"] else {})
-
-
-def _joined(*words: str) -> str:
-    return ", ".join(filter(None, words))
+def _words(cell: Mapping[str, Any], digits: int) -> dict[str, str]:
+    """Return the texts of a cell, by the heads of the table."""
+    printed = cell["printed"]
+    return {
+        "ours": _numbers(cell["numbers"], digits), "published": _numbers(printed, digits) if printed else "",
+        "verdict": cell["verdict"] or "", "asked": f"{cell['asked']:.2%}" if 0 < cell["asked"] < 1 else "",
+        "setting": ", ".join(f"{key} = {value:.3g}" for key, value in cell["setting"].items()),
+    }  # fmt: skip
 
 
 def _numbers(numbers: Sequence[float], digits: int) -> str:
@@ -393,11 +393,15 @@ def _numbers(numbers: Sequence[float], digits: int) -> str:
 
 def sections(page: str) -> dict[str, str]:
     """Split a page into its sections: {name of the table or figure: section}."""
-    parts = re.split(r"^(?=## )", page, flags=re.MULTILINE)
-    return {section.split()[1]: section for section in parts[1:]}
+    parts = re.split(r"^(?=##? )", page, flags=re.MULTILINE)
+    return {part.split()[1]: part for part in parts if part.startswith("## ")}
 
 
 def page(sections: Mapping[str, str]) -> str:
-    """Join sections into a page of Markdown, after the prose of `papers/README.md`."""
-    head = (places.PAPERS / "README.md").read_text(encoding="utf-8")
-    return "\n\n".join([head.strip(), *(sections[name].strip() for name in names() if name in sections)]) + "\n"
+    """Join sections into a page of Markdown, after the prose of `papers/README.md` and of each paper."""
+    page = [(places.PAPERS / "README.md").read_text(encoding="utf-8").strip()]
+    for folder, of_paper in groupby(names().items(), lambda each: each[1].parent):
+        told = [sections[name].strip() for name, _ in of_paper if name in sections]
+        paper = _paper(folder)
+        page += [f"# {paper['paper']}", paper["protocol"], *told] if told else []
+    return "\n\n".join(page) + "\n"

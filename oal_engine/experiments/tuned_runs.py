@@ -179,7 +179,8 @@ def streamed(source: RowSource, part: Part) -> np.ndarray:
 
 def _are_zero(source: RowSource) -> np.ndarray:
     """Return for each row of a source whether it has only zeros."""
-    return np.asarray(abs(matrix(open_rows(source)[0])).sum(1)).ravel() == 0
+    entries: Any = matrix(open_rows(source)[0])
+    return np.asarray(abs(entries).sum(1)).ravel() == 0
 
 
 @lru_cache(maxsize=8)
@@ -523,6 +524,8 @@ class TunedRun:
         if hit is None or asks_everything(self.algorithm):
             return choices
         scales = smoothing(self.algorithm)
+        if hit <= 1 and all(spec.high == 1 for spec in scales.values()):  # the value is the share
+            return [choice | dict.fromkeys(scales, hit) for choice in choices]
         parts = [("fold" if kind == "held" else kind, seed) for kind, seed in self.tuning_parts]
         start = [{key: chosen(self.algorithm, choice).parameters[key] for key in scales} for choice in choices]
         low, high = np.full(len(choices), -20.0), np.full(len(choices), 20.0)

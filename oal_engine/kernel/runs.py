@@ -1,4 +1,4 @@
-"""Run a strategy over rows with known labels. Replays, comparisons, reproductions and races all run through here."""
+"""Run a strategy over rows with known labels. Replays, comparisons and races all run through here."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

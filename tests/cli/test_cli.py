@@ -410,7 +410,7 @@ def test_an_error_of_writing_names_the_output_not_the_input(run, ok, labelled, n
         (("predict", "new.csv", "--model", "none"), "predicted.ods", TABLES),
         (("publish", 1), "session.json", ".jsonl, .html or .htm"),
         (("race",), "race.pdf", ".html or .htm"),
-        (("reproduce", "acog-german"), "page.html", ".md"),
+        (("reproduce", "all"), "page.html", ".md"),
     ],
 )  # fmt: skip
 def test_a_file_has_the_suffix_of_what_is_written(run, tmp_path, arguments, name, allowed):

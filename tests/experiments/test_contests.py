@@ -9,8 +9,7 @@ from oal_engine.experiments import report, specifications, tuned_runs
 from oal_engine.experiments.replays import ReplayOptions, replay
 from oal_engine.kernel import metrics, rows, spending, stream
 from oal_engine.kernel.algorithms import strategy
-from oal_engine.kernel.runs import class_ratio, tuning_and_test_items
-from oal_engine.reproduction import protocols, published
+from oal_engine.kernel.runs import Run, class_ratio, tuning_and_test_items
 from oal_engine.store import Store
 from tests.harness.comparing import ROUNDS, spec, table
 
@@ -135,8 +134,8 @@ def test_several_classes(store):
 
 
 def test_two_thirds_tune_and_one_third_tests(store):
-    """No test row is in a tuning stream. Scores, chosen setting and test counts equal OAAL's protocol in
-    oal_engine.reproduction."""
+    """No test row is in a tuning stream. Scores, chosen setting and test counts equal runs of the kernel over the two
+    parts of the rows."""
     choices = [{"delta_plus": p, "delta_minus": m} for p in (0.1, 1.0) for m in (0.1, 1.0)]
     wanted = spec(
         algorithms={"OAAL": {"delta_plus": [0.1, 1.0], "delta_minus": [0.1, 1.0]}}, budgets=[10], tune="2:1", trials=3
@@ -149,14 +148,18 @@ def test_two_thirds_tune_and_one_third_tests(store):
     assert {30} == {order.size for order in tuning + testing}
     validation, test = tuning_and_test_items(ROUNDS)
     rho = class_ratio(data.y[validation])
-    tuned, tested = (
-        protocols.Stream(data, [part[stream.shuffled(part.size, k)][:30] for k in range(3)], rho, 10)
-        for part in (validation, test)
-    )
-    best = tuned.best(published.F1, "OAAL", choices)
-    assert published.F1.of(tuned.counts("OAAL", choices)).mean(1).tolist() == [score for _, score in line.trials]
-    assert best == line.setting
-    assert tested.counts("OAAL", [best])[0].tolist() == line.counts[:, -1].tolist()
+
+    def counts(choice, part):
+        orders = [part[stream.shuffled(part.size, k)][:30] for k in range(3)]
+        oaal = strategy("OAAL", values=choice)
+        return [
+            Run(oaal, data.rows, data.y, o, rho=rho, budget=10, seed=k).replay().counts for k, o in enumerate(orders)
+        ]
+
+    scores = [metrics.evaluate(np.array(counts(choice, validation)), "push")["f1"].mean() for choice in choices]
+    assert scores == [score for _, score in line.trials]
+    assert choices[int(np.argmax(scores))] == line.setting
+    assert np.array_equal(counts(line.setting, test), line.counts[:, -1])
 
 
 def test_test_labels_change_nothing_that_is_tuned(tmp_path):
