@@ -290,7 +290,7 @@ def _verdict(block: Block, column: Column, spec: Specification, ours: Sequence[f
         (mean, spread), (theirs, *their_spread) = ours[at : at + 2], printed[at : at + 2]
         digits = column.digits if at == 0 else 3
         rounded = [round(mean, digits), round(spread, digits)]
-        is_near = abs(mean - theirs) <= (block.within or WITHIN * ((their_spread or [spread])[0] or 1))
+        is_near = abs(mean - theirs) <= (block.within or WITHIN * (sum(their_spread) or spread or 1))
         verdicts.append("exact" if rounded[: 1 + len(their_spread)] == [theirs, *their_spread] else is_near)
     if not verdicts[0]:
         return "better" if (ours[0] - printed[0]) * spec.sign > 0 else "worse"

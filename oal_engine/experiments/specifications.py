@@ -136,7 +136,10 @@ class Specification:
     @cached_property
     def grids(self) -> dict[str, Grid]:
         """The grid of each algorithm."""
-        return {name: grid(name, values, self.tune, self.several) for name, values in self.algorithms.items()}
+        return {
+            name: grid(name, values, self.tune, self.several, self.hit is not None)
+            for name, values in self.algorithms.items()
+        }
 
     @cached_property
     def hits(self) -> tuple[float | None, ...]:
@@ -374,16 +377,16 @@ def typed_hits(text: str, key: str) -> float | str | list[float | str]:
     return values[0] if isinstance(values, list) and len(values) == 1 else values
 
 
-def grid(name: str, values: Mapping[str, Any], tune: str, several: bool = False) -> Grid:
+def grid(name: str, values: Mapping[str, Any], tune: str, several: bool = False, scaled: bool = False) -> Grid:
     """Return the grid of an algorithm: the checked values of each key that is set or tuned. several: as in `chosen`.
 
-    If no values are given, tuning uses the grids that the parameters declare; algorithms that tune themselves have
-    none.
+    If no values are given, tuning uses the grids that the parameters declare, without the parameters that `hit` decides
+    if the query rule is `scaled`; algorithms that tune themselves have none.
     """
     strategy = chosen(name)
     if tune != "none" and not values and not strategy.tunes_itself:
         specs = declared(strategy.learner, strategy.rule) | {key: FREE[key] for key in strategy.tunes}
-        values = {key: spec.grid for key, spec in specs.items() if spec.grid}
+        values = {key: spec.grid for key, spec in specs.items() if spec.grid and not (scaled and spec.smoothing)}
     if "rho" in values and strategy.rho is not None:
         raise ExperimentError(f"rho of {name} is fixed at {strategy.rho:g}. Got {values['rho']}.")
     return {key: _checked(name, key, powers(value, f"{key} of {name}"), several) for key, value in values.items()}
