@@ -52,16 +52,21 @@ STREAMS = {  # name: the file, the roles of its columns, and which of its labels
     "a9a": ("a9a.libsvm.xz", {}, {}),
     "w8a": ("w8a.libsvm.xz", {}, {}),
 }
+OF_CLASSES = {  # streams whose classes are all learned
+    name: (*columns, {"multiclass": True})
+    for name, columns in (("ohsumed, 23 classes", OHSUMED), ("letter, 26 classes", LETTERS),
+                          ("usps, 10 classes", DIGITS), ("covtype, 7 classes", COVERS))
+}  # fmt: skip
 PACKAGES = ("numpy", "scipy", "numba", "river", "scikit-learn", "scikit-activeml", "vowpalwabbit")
 
 
 def read_stream(name, **roles):
-    """Read the items of a stream of STREAMS or of a demo; None if its file is missing. roles: further roles of the
-    columns."""
+    """Read the items of a stream of STREAMS or OF_CLASSES, or of a demo; None if its file is missing. roles: further
+    roles of the columns."""
     if name in demo.DEMOS:
         shown = demo.DEMOS[name]
         return reading.read(demo.FOLDER / shown.file, shown.columns)
-    file, columns, learned = STREAMS[name]
+    file, columns, learned = (STREAMS | OF_CLASSES)[name]
     path = SHARED / file
     return reading.read(path, reading.Columns(**columns | learned | roles)) if path.is_file() else None
 

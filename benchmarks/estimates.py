@@ -13,7 +13,7 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from common import machine, read_stream, table
+from common import OF_CLASSES, machine, read_stream, table
 
 from oal_engine import datasets
 from oal_engine.datasets import demo
@@ -42,9 +42,8 @@ STRATEGIES = {
 }  # fmt: skip
 MANY = {name: {"algorithm": name} for name in ("MPAA-I", "MPAA-II", "MM-AMD", "MD-AMD")}
 STREAMS = {"happymoments": "exercise", "ohsumed": "heart"} | {
-    name: name for name in ("a9a", "w8a", "ijcnn1", "ohsumed, 23 classes", "letter, 26 classes", "usps, 10 classes",
-                            "covtype, 7 classes")
-}  # fmt: skip
+    name: name for name in ("a9a", "w8a", "ijcnn1", *OF_CLASSES)
+}
 
 
 def sources(quick):

@@ -180,3 +180,16 @@ def test_the_specification_that_comes_along_needs_nothing_else(tmp_path):
     sources = experiments.sources(spec, Store(tmp_path / "studio.db"), ROOT / "data")
     assert [4000, 1500] == [source.rounds for source in sources]
     assert len(spec.algorithms) * len(spec.budgets) * 2 == len(experiments.planned_runs(spec, sources))
+
+
+def test_what_hit_decides_is_not_tuned():
+    """The usual grid of an algorithm leaves out the parameters that are scaled to `hit`, and has the settings of a run
+    that its paper tunes."""
+    values = {"data": ["a"], "algorithms": {"PAA-I": {}, "CSPAA": {}, "OAAL": {}}, "tune": "cv"}
+    grids = {hit: specification(values | {"hit": hit} if hit else values).grids for hit in (None, 0.1)}
+    assert {name: [*grid] for name, grid in grids[None].items()} == {
+        "PAA-I": ["C", "delta"], "CSPAA": ["C", "delta", "rho"], "OAAL": ["delta_plus", "delta_minus", "theta"]
+    }  # fmt: skip
+    assert {name: [*grid] for name, grid in grids[0.1].items()} == {
+        "PAA-I": ["C"], "CSPAA": ["C", "rho"], "OAAL": ["theta"]
+    }  # fmt: skip
