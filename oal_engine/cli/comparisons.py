@@ -339,6 +339,7 @@ def reproduce(
     data: Annotated[
         Path | None, Option(help="Folder of the papers' data (default: ../shared/data), or a file of your own.")
     ] = None,
+    positive: Annotated[list[str] | None, Option(help="A label of the rare class of your file; repeatable.")] = None,
     permutations: Annotated[
         int | None, Option(min=2, max=specifications.MOST_RUNS, help="Number of orders (default: as published).")
     ] = None,
@@ -356,7 +357,7 @@ def reproduce(
     with TemporaryDirectory() as folder, progress_bar() as progress:
         store = Store(db or Path(folder) / "papers.db")
         for each in papers.names() if name == "all" else [name]:
-            results.append(papers.reproduce(each, store, data, permutations, progress))
+            results.append(papers.reproduce(each, store, data, positive or (), permutations, progress))
             sections[each] = papers.markdown(results[-1])
             if not as_json:
                 print(sections[each], flush=True)

@@ -47,6 +47,7 @@ DATA = places.PAPERS.parents[1] / "shared" / "data"
 SHARED_FILE = "paper.toml"
 PROSE = ("paper", "protocol")  # settings of SHARED_FILE that the page has once
 OF_A_COMPARISON = {each.name for each in fields(Specification)}
+NEEDS = {"counts": "texts", "standardize": "numbers"}  # scales that imports do not have
 RATES = ("sensitivity", "specificity")
 WITHIN = 2.0  # standard deviations that count as agreement
 VERDICTS = ("exact", "agrees", "other rates", "better", "worse")  # the nearest to the paper first
@@ -131,19 +132,21 @@ def reproduce(
     name: str,
     store: Store,
     path: Path | str | None = None,
+    positive: Sequence[str] = (),
     permutations: int | None = None,
     progress: PhaseProgress | None = None,
 ) -> dict[str, Any]:
     """Run a table or figure again. Return its description, cells, claims and summary as JSON.
 
     Comparisons and data are kept in the store, from which a run that was stopped is resumed. path: the folder of the
-    published data, or a file of one's own to run on instead. permutations: number of orders (None: as published).
+    published data, or a file of one's own to run on instead, whose rare class has the labels `positive`. permutations:
+    number of orders (None: as published).
     """
     wanted, path = block(name), Path(path or DATA)
     own = path.is_file()
     if missing := [file for file in wanted.files if not own and not (path / file).is_file()]:
         raise ExperimentError(f"{name} needs the file {missing[0]}, which is not in {path}: say where with --data.")
-    entry, ratio = _stored(store, wanted, path, own)
+    entry, ratio = _stored(store, wanted, path, positive)
     cells: dict[str, dict[str, Cell]] = {}
     column_of: dict[str, Column] = {}
     for column in wanted.columns:
@@ -159,7 +162,8 @@ def reproduce(
     claims = [_claim(ahead, cells, column_of, orders) for ahead in wanted.ahead]
     files = [path.name] if own else wanted.files
     return {
-        "name": name, "title": wanted.title, "files": files, "protocol": wanted.protocol, "note": wanted.note,
+        "name": name, "title": wanted.title, "files": files, "protocol": wanted.protocol,
+        "note": "" if own else wanted.note,
         "orders": orders,
         "digits": {title: column.digits for title, column in column_of.items()},
         "columns": {title: {row: vars(cell) for row, cell in rows.items()} for title, rows in cells.items()},
@@ -170,13 +174,16 @@ def reproduce(
 # ---- Data
 
 
-def _stored(store: Store, block: Block, path: Path, own: bool) -> tuple[dict[str, Any], float]:
+def _stored(store: Store, block: Block, path: Path, positive: Sequence[str] = ()) -> tuple[dict[str, Any], float]:
     """Import the data of a block, or a file of one's own, unless it is stored. Return its entry in a specification, and
     its class ratio T_n / T_p."""
+    own = path.is_file()
     how = {key: value for key, value in block.data.items() if key not in ("file", "orders", "zero_rows")}
     of_run = {"zero_rows": block.data["zero_rows"]} if "zero_rows" in block.data else {}
     if own:
-        how = {key: how[key] for key in ("scale", "multiclass") if key in how}
+        how = {key: how[key] for key in ("scale", "multiclass") if key in how} | (
+            {"positive": positive} if positive else {}
+        )
     elif "orders" in block.data:
         of_run["orders"] = block.data["orders"]
     file = path if own else path / block.data["file"]
@@ -206,6 +213,8 @@ def read(
         items = replace(items, vectors=items.vectors[:first], y=items.y[:first])
     if among:
         items = items.take(np.flatnonzero(np.isin(items.labels, among)))
+    if scale in NEEDS and (items.texts is None) == (scale == "counts"):
+        raise ExperimentError(f"the scale {scale} needs {NEEDS[scale]}. Got {path.name}.")
     if scale == "counts":
         return _table_of(items, _word_counts(items.texts or (), **dict(vocabulary)))
     if scale == "standardize":

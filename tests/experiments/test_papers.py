@@ -65,7 +65,7 @@ def test_german_equals_the_publication_to_the_last_printed_digit(shared, tmp_pat
 def test_w8a_has_5455_rows_of_zeros(shared, tmp_path):
     """w8a has 5,455 rows of zeros. By the published protocol each is a wrong prediction that was not asked about."""
     shared("w8a.libsvm.xz")
-    entry, _ = papers._stored(Store(tmp_path / "x.db"), papers.block("oa3-table-2-w8a"), SHARED, False)
+    entry, _ = papers._stored(Store(tmp_path / "x.db"), papers.block("oa3-table-2-w8a"), SHARED)
     spec = experiments.specification({"data": [entry], "algorithms": {"PAA": {}}, "permutations": 1})
     (source,) = experiments.sources(spec, Store(tmp_path / "x.db"), SHARED)
     missed = worker.mistakes(source)
@@ -177,8 +177,9 @@ def test_a_table_runs_on_its_data_and_on_a_file_of_ones_own(small, command, tmp_
     )
     assert "| sum | PA-I, as published |" in printed
     assert "C = 0.667 |" in printed
-    (tmp_path / "own.csv").write_text(ZEROS)
-    code, printed, error = command("reproduce", name, "--data", tmp_path / "own.csv", "--permutations", 4, "--json")
+    (tmp_path / "own.csv").write_text(ZEROS.replace("yes", "ham").replace("no", "spam"))
+    own = "--data", tmp_path / "own.csv", "--positive", "spam"
+    code, printed, error = command("reproduce", name, *own, "--permutations", 4, "--json")
     (result,) = json.loads(printed)["results"]
     assert (result["files"], result["orders"]) == (["own.csv"], 4)
     assert [cell["verdict"] for cell in result["columns"]["sum"].values()] == [None] * 3
@@ -244,3 +245,5 @@ def test_word_counts_are_of_the_wanted_groups_without_common_words(tmp_path):
     data = papers.read(path, "counts", among=("x", "y"), positive=["x"], text=["text"], label="label")
     assert data.y.tolist() == [1, -1]
     assert rows.matrix(data.rows).toarray().tolist() == [[0, 2], [3, 0]]
+    with pytest.raises(experiments.ExperimentError, match=r"^the scale standardize needs numbers. Got news.jsonl.$"):
+        papers.read(path, "standardize", positive=["x"], text=["text"], label="label")
