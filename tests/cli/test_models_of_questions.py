@@ -141,7 +141,7 @@ def test_a_bad_archive_is_refused_in_one_sentence(asked, run, tmp_path, monkeypa
     for content, message in cases.values():
         (tmp_path / "bad.zip").write_bytes(content)
         code, out, error = run("predict", "new.txt", "--model", "bad.zip")
-        assert (1, "", 1, True) == (code, out, error.count("\n"), message in error), error
+        assert (1, "", 1, True) == (code, out, error.count("\n"), message in error), (message, error)
     with pytest.raises(ModelError, match="load_models read archives"):
         oal_engine.load_model("models.zip")
     monkeypatch.setattr(model_file, "MOST_QUESTIONS", 2)

@@ -62,11 +62,13 @@ def topics(count):
 
 
 def add_topics(store, folder, count=200):
-    """Import a data set of similarly worded texts on three topics, one of them positive. Return its id."""
+    """Import a data set of similarly worded texts on three topics, one of them positive, without their meaning. Return
+    its id."""
     path = folder / "topics.jsonl"
     lines = [json.dumps({"text": text, "label": int(k % 3 == 0)}) for k, text in enumerate(topics(count))]
     path.write_text("\n".join(lines))
-    return datasets.import_file(store, path, "topics", reading.Columns(("text",), "label"))[0]
+    request = datasets.ImportRequest(features="rich+latent")
+    return datasets.import_file(store, path, "topics", reading.Columns(("text",), "label"), request)[0]
 
 
 def answer(store, dataset, labels=60, **settings):

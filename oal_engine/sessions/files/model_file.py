@@ -190,7 +190,8 @@ def _of_questions(file: BufferedReader, path: Path | str, limits: Limits) -> dic
     """Read the models in an open archive as {name of question: model}."""
     models: dict[str, Model] = {}
     try:
-        archive, members = open_archive(Source(file, str(path), "utf-8", None, lambda: None, limits=limits))
+        source = Source(file, str(path), "utf-8", None, lambda: None, limits=limits, packed=Path(path).stat().st_size)
+        archive, members = open_archive(source)
         if not 1 <= len(members) <= MOST_QUESTIONS:
             raise ModelError(f"{path} must hold 1 to {MOST_QUESTIONS} models. Got {len(members)} files.")
         for member in members:
