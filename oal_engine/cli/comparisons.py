@@ -349,8 +349,9 @@ def reproduce(
 ) -> None:
     """Run published tables and figures again, on their data or on yours, and compare with the published numbers."""
     if name is None:
-        listed = papers.listed()
-        show({"published": listed}, as_json, "name", "title", "files")
+        rows = papers.listed()
+        rows = rows if as_json else [row | {"files": ", ".join(row["files"])} for row in rows]
+        show({"published": rows}, as_json, "name", "title", "files")
         return
     format_of(write, {"Markdown": (".md",)})
     results, sections = [], papers.sections(write.read_text(encoding="utf-8")) if write and write.exists() else {}
