@@ -163,8 +163,7 @@ def reproduce(
     files = [path.name] if own else wanted.files
     return {
         "name": name, "title": wanted.title, "files": files, "protocol": wanted.protocol,
-        "note": "" if own else wanted.note,
-        "orders": orders,
+        "note": "" if own else wanted.note, "orders": orders,
         "digits": {title: column.digits for title, column in column_of.items()},
         "columns": {title: {row: vars(cell) for row, cell in rows.items()} for title, rows in cells.items()},
         "claims": claims, "summary": " ".join([*_agreement(cells), *map(_claimed, claims)]),
