@@ -10,7 +10,7 @@ CEILING = {  # part of the project: its files, and the most lines (of docs: word
     "store": ("oal_engine/store/**/*.py", 2_020),
     "datasets": ("oal_engine/datasets/**/*.py", 10_570),
     "sessions": ("oal_engine/sessions/**/*.py", 9_630),
-    "experiments": ("oal_engine/experiments/**/*.py", 3_760),
+    "experiments": ("oal_engine/experiments/**/*.py", 3_765),
     "output, cli, Python": (
         "oal_engine/output/**/*.py oal_engine/cli/*.py oal_engine/estimator/*.py oal_engine/*.py", 4_130
     ),
