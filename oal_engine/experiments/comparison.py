@@ -45,7 +45,9 @@ class Comparison:
         evaluation = evaluation or self.spec.evaluation
         counts = line.counts[:, -1] if evaluation != metrics.LIST else line.listed
         if counts is None:
-            raise ExperimentError(f"no list was measured in {self.name}. Run it again with held_out = false.")
+            raise ExperimentError(
+                f"no list was measured in {self.name}. Run it again with held_out = false and points > 1."
+            )
         measured = evaluate(self.spec, line.classes, line.setting, counts, evaluation, over)
         return measured[metric or self.spec.criterion]
 

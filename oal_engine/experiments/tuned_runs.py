@@ -206,7 +206,7 @@ class TunedRun:
             [best] = yield from self._hitting(combinations(self.grid))
         else:
             best = yield from self._tuned(trials)
-        has_list = not self.spec.held_out
+        has_list = not self.spec.held_out and self.spec.points > 1  # a single point is of the stream alone
         jobs, tables = yield from self._measured(best, self.spec.points, has_list)
         counts, listed = split_list(tables, has_list)
         has_floor = bool(self.spec.floor) and not self.spec.held_out

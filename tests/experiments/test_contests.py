@@ -54,7 +54,7 @@ def test_runs_equal_the_kernels_replays(store, algorithm, setting, changes):
 
 
 @pytest.mark.parametrize(
-    "changes", [{"points": 1}, {}, {"floor": 0.6}, {"floor": 0.6, "budgets": [ROUNDS], "alpha_p": 0.7}, {"seeded": 2}]
+    "changes", [{"points": 2}, {}, {"floor": 0.6}, {"floor": 0.6, "budgets": [ROUNDS], "alpha_p": 0.7}, {"seeded": 2}]
 )
 def test_runs_equal_those_of_replay(store, changes):
     """Both evaluations, the final list and the guaranteed minima of each run equal those of `replay`, whether the

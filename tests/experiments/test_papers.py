@@ -107,6 +107,9 @@ def test_settings_are_tuned_on_the_first_orders(tmp_path):
     lines = experiments.compare(experiments.specification(values), store, folder=tmp_path).lines
     f1 = [metrics.evaluate(line.counts[:2, -1], "push")["f1"].mean() for line in lines]
     assert [score for _, score in tuned.trials] == f1
+    assert (
+        experiments.compare(experiments.specification(values | {"points": 1}), store, folder=tmp_path).has_list is False
+    )
 
 
 @pytest.mark.parametrize("name", papers.names())
