@@ -103,7 +103,9 @@ def test_sixty_keys_store_sixty_labels(visit, app, store, goods, panel):
         page.wait_for_timeout(PAUSE)
     page.wait_for_function(FOCUSED)
     expect(page.get_by_test_id("oal-list-problem")).to_have_text("")
-    while len(stored(store, session.id)) < PRESSES:
+    for _ in range(PRESSES):
+        if len(stored(store, session.id)) == PRESSES:
+            break
         page.wait_for_timeout(PAUSE)
     assert PRESSES == len(stored(store, session.id))
     if panel == "List":
