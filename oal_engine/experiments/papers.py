@@ -15,6 +15,7 @@ The text T_n/T_p is replaced by the class ratio of the data, and sqrt(T_n/T_p) b
 
 from __future__ import annotations
 
+import hashlib
 import re
 import tomllib
 from collections import Counter
@@ -124,7 +125,7 @@ def block(name: str) -> Block:
 
 
 def _paper(folder: Path) -> dict[str, Any]:
-    """Read the settings that all tables and figures of a paper share: its title `paper`, its `protocol` ..."""
+    """Read the settings that all tables and figures of a paper share, such as its title `paper`."""
     return tomllib.loads((folder / SHARED_FILE).read_text(encoding="utf-8"))
 
 
@@ -186,7 +187,10 @@ def _stored(store: Store, block: Block, path: Path, positive: Sequence[str] = ()
     elif "orders" in block.data:
         of_run["orders"] = block.data["orders"]
     file = path if own else path / block.data["file"]
-    name = f"{block.name} on {path.name}" if own else block.name
+    name = block.name
+    if own:  # a changed file, or another rare class, is not taken for data that are stored
+        digest = hashlib.sha256(path.read_bytes() + repr(positive).encode()).hexdigest()[:8]
+        name = f"{block.name} on {path.name} {digest}"
     if not store.has_dataset(name):
         datasets.add(store, name, read(file, **how), file)
     return {"name": name, "file": file.name} | of_run, class_ratio(datasets.Dataset(store, name).y)
@@ -393,8 +397,12 @@ def _words(cell: Mapping[str, Any], digits: int) -> dict[str, str]:
     return {
         "ours": _numbers(cell["numbers"], digits), "published": _numbers(printed, digits) if printed else "",
         "verdict": cell["verdict"] or "", "asked": f"{cell['asked']:.2%}" if 0 < cell["asked"] < 1 else "",
-        "setting": ", ".join(f"{key} = {value:.3g}" for key, value in cell["setting"].items()),
+        "setting": ", ".join(f"{key} = {_short(value)}" for key, value in cell["setting"].items()),
     }  # fmt: skip
+
+
+def _short(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:.3g}"
 
 
 def _numbers(numbers: Sequence[float], digits: int) -> str:

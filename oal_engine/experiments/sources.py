@@ -50,13 +50,16 @@ def _source(store: Store, entry: Entry, folder: Path | str, spec: Specification)
 def _streamed_as(source: RowSource, entry: Mapping[str, Any], folder: Path, spec: Specification) -> RowSource:
     """Return a source with the item orders and the treatment of rows of zeros that its entry names."""
     source = source._replace(zero_rows=named(ZERO_ROWS, entry.get("zero_rows", "streamed"), "zero_rows of a data set"))
-    if source.zero_rows == "mistakes" and source.distinct_classes:
-        raise ExperimentError(f"zero_rows that are mistakes are for two classes. {source.name} has several.")
+    if source.zero_rows == "mistakes" and (source.distinct_classes or spec.questions or spec.floor):
+        raise ExperimentError(f"zero_rows of {source.name} can be mistakes for two classes alone, without a floor.")
+    is_whole = not spec.held_out and spec.tune not in ("2:1", "cv")
+    if source.zero_rows != "streamed" and not is_whole:
+        raise ExperimentError(f"zero_rows of {source.name} need whole streams, or must be streamed. Got {spec.tune}.")
     if "orders" not in entry:
         return source
     source = source._replace(orders=str(folder / entry["orders"]))
     count, last = len(recorded(source.orders, source.rounds)), spec.seed + spec.permutations
-    if spec.held_out or spec.tune in ("2:1", "cv") or last > count:
+    if not is_whole or last > count:
         raise ExperimentError(
             f"orders from a file need whole streams, and no more than it has ({count}). Got {spec.tune}, {last} orders."
         )

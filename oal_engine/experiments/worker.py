@@ -238,7 +238,7 @@ def _replayed(source: RowSource, job: Job) -> np.ndarray:
     if job.part[0] == "held":
         held = folds(run.y.size, run.seed)[1]
         return tables([each.predict(held, part)[None] for each, part in zip(runs, parts)])
-    curves = [tables([each.curve for each in done]) + mistakes(source)]
+    curves = [tables([each.curve for each in done])]
     if job.with_list:
         curves.append(tables([own.listed(each, part)[None] for own, each, part in zip(runs, done, parts)]))
     if points > 1:
@@ -246,7 +246,7 @@ def _replayed(source: RowSource, job: Job) -> np.ndarray:
         label_marks = np.linspace(0, done[0].queried, points + 1).round().astype(int)[1:]
         again = replays(rounds_by_label[label_marks], [each.start() for each in runs])
         curves.insert(0, tables([each.curve for each in again]))
-    return np.concatenate(curves)
+    return np.concatenate(curves) + mistakes(source)
 
 
 def _nanoseconds(run: Run, marks: np.ndarray) -> np.ndarray:

@@ -1,6 +1,7 @@
 """The published tables and figures in `papers/`, and how they are run again."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -38,6 +39,11 @@ def small(tmp_path, monkeypatch):
         return "p-t"
 
     return write
+
+
+def cell(**setting):
+    """Return a cell with these settings."""
+    return vars(papers.Cell(setting, 1.0, [1.0, 0.0], [], None))
 
 
 def shortened(name, column, tmp_path, monkeypatch):
@@ -83,6 +89,14 @@ def test_rows_of_zeros_are_streamed_left_out_or_mistakes(tmp_path, kind, asked, 
     counts = line.counts[0, -1]
     assert counts[..., 1].sum() == asked
     assert wrong is None or counts[1, 0, 0] + counts[0, 2, 0] == wrong
+    if kind == "mistakes":
+        curve = (
+            experiments.compare(replace(spec, points=2), Store(tmp_path / "y.db"), folder=tmp_path).lines[0].counts[0]
+        )
+        assert {2} == {int(each[1, 0, 0] + each[0, 2, 0]) for each in curve}
+    if kind != "streamed":
+        with pytest.raises(experiments.ExperimentError, match="need whole streams"):
+            experiments.sources(replace(spec, held_out=True), Store(tmp_path / "x.db"), tmp_path)
 
 
 def test_orders_from_a_file_are_run(tmp_path):
@@ -185,7 +199,8 @@ def test_a_table_runs_on_its_data_and_on_a_file_of_ones_own(small, command, tmp_
     code, printed, error = command("reproduce", name, *own, "--permutations", 4, "--json")
     (result,) = json.loads(printed)["results"]
     assert (result["files"], result["orders"]) == (["own.csv"], 4)
-    assert [cell["verdict"] for cell in result["columns"]["sum"].values()] == [None] * 3
+    assert [each["verdict"] for each in result["columns"]["sum"].values()] == [None] * 3
+    assert "rho = auto" in papers._table({"columns": {"x": {"A": cell(rho="auto")}}, "digits": {"x": 1}})
     assert result["claims"][0]["verdicts"]["sum"] in ("ahead", "level", "behind")
 
 
@@ -213,10 +228,10 @@ def test_folds_that_were_held_out_are_one_run(small, tmp_path):
     )
     store = Store(tmp_path / "x.db")
     result = papers.reproduce(name, store, tmp_path)
-    cell = result["columns"]["sum"]["PA"]
+    numbers = result["columns"]["sum"]["PA"]["numbers"]
     counts = experiments.load(store, "p-t sum").lines[0].counts[:, -1].reshape(2, 5, 2, 3, 2).sum(1)
     assert counts.sum((-3, -2, -1)).tolist() == [40, 40]
-    assert cell["numbers"][0] == metrics.evaluate(counts, "push")["sum"].mean()
+    assert numbers[0] == metrics.evaluate(counts, "push")["sum"].mean()
 
 
 def test_settings_that_miss_the_share_of_labels_do_not_count(store):

@@ -10,13 +10,13 @@ CEILING = {  # part of the project: its files, and the most lines (of docs: word
     "store": ("oal_engine/store/**/*.py", 2_020),
     "datasets": ("oal_engine/datasets/**/*.py", 10_570),
     "sessions": ("oal_engine/sessions/**/*.py", 9_630),
-    "experiments": ("oal_engine/experiments/**/*.py", 3_765),
+    "experiments": ("oal_engine/experiments/**/*.py", 3_775),
     "output, cli, Python": (
         "oal_engine/output/**/*.py oal_engine/cli/*.py oal_engine/estimator/*.py oal_engine/*.py", 4_130
     ),
     "ui and pages": ("ui/**/*.py pages/*.py app.py home.py", 7_020),
     "scripts and styles": ("ui/**/*.js ui/**/*.css oal_engine/**/*.js oal_engine/**/*.css", 5_215),
-    "tests": ("tests/**/*.py", 39_750),
+    "tests": ("tests/**/*.py", 39_755),
     "benchmarks": ("benchmarks/*.py", 3_235),
     "docs, words": ("docs/*.md *.md benchmarks/README.md data/README.md", 38_000),
 }  # fmt: skip
