@@ -1,7 +1,8 @@
 """Query rules: the probability of asking for the label of a row, given its margin.
 
 A rule is a named tuple of parameters. Its method `probability(self, learner, x, p, v, rho, theta, t)` returns pi_t of
-round t (from 1), and its `sentence` tells people who watch it which rows it asks about. Traits say more about it:
+round t (from 1), and its `sentence` tells people who watch it which rows it asks about. Without a budget, the expected
+number of questions is the sum of all pi_t (OA3, Proposition 1; D-ADA, Remark 4). Traits say more about a rule:
 
 - `requires`: name of a learner's state; the rule works only with learners that provide it.
 - `needs_variance`: it uses the variance v of every row; for other rules v is 0.
@@ -97,7 +98,8 @@ class Positive(NamedTuple):
 
 
 class Symmetric(NamedTuple):
-    """pi = delta / (delta + |p|) (Cesa-Bianchi et al. 2006; Q_S, OAAL eq. 3; PAA; CSOAL)."""
+    """pi = delta / (delta + |p|) (Cesa-Bianchi et al. 2006; Q_S, OAAL eq. 3; PAA; CSOAL). PAA's mistake bounds hold for
+    delta >= 1 (PAA, Theorems 1 to 3)."""
 
     delta: float = Parameter(0.1, above=0, help=DELTA_HELP, **SMOOTHING)
 
@@ -108,7 +110,7 @@ class Symmetric(NamedTuple):
 
 
 class Shifted(NamedTuple):
-    """pi = delta / (delta + 1 + |p|) (PAA, Theorem 4)."""
+    """pi = delta / (delta + 1 + |p|). The mistake bound holds for every delta, and is best for 2 (PAA, Theorem 4)."""
 
     delta: float = Parameter(0.1, low=0, help="Smoothing; 0 asks nothing.", **SMOOTHING)
 
@@ -183,7 +185,11 @@ class Variance(NamedTuple):
 
 
 class Discriminative(NamedTuple):
-    """pi = b / (b + max(q, 0)), q = |p| - a gain(v): rare features make an item worth asking (D-ADA, Algorithm 1)."""
+    """pi = b / (b + max(q, 0)), q = |p| - a gain(v): rare features make an item worth asking (D-ADA, Algorithm 1).
+
+    The mistake bounds hold for b >= 2 (D-ADA, Theorems 1 and 2). They count no mistake if p = 0, which predicts positive
+    here, as in the other papers.
+    """
 
     b: float = Parameter(0.1, above=0, help=DELTA_HELP, **SMOOTHING)
     a: float = Parameter(

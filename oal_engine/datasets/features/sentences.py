@@ -7,7 +7,9 @@ rounding (encoders.py), the same text has the same vector everywhere.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
 
@@ -35,8 +37,9 @@ class SentenceEncoder:
 
     def __call__(self, texts: Sequence[str]) -> np.ndarray:
         """Compute the unit vectors of texts: float64, shape (texts, 512)."""
-        with threadpool_limits(1, "blas"):  # several threads are slower for such small matrices
-            return np.vstack([np.empty((0, WIDTH)), *map(self._vectors, self._batches(texts))])
+        # A thread for each batch: several threads for one product are slower, as the matrices are small.
+        with threadpool_limits(1, "blas"), ThreadPoolExecutor(os.cpu_count()) as threads:
+            return np.vstack([np.empty((0, WIDTH)), *threads.map(self._vectors, self._batches(texts))])
 
     def unknown_share(self, texts: Sequence[str]) -> float:
         """Return the share of unknown tokens in texts, which is large in languages that the encoder has not learned."""
