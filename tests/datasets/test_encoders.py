@@ -106,8 +106,9 @@ def test_an_appended_text_has_the_bits_of_the_import(data, tmp_path):
     assert (0, len(TEXTS)) == (counts.appended, counts.duplicates)
 
 
-def test_an_interrupted_import_goes_on_where_it_stopped(monkeypatch):
+def test_an_interrupted_import_goes_on_where_it_stopped(monkeypatch, tmp_path):
     """Vectors that take long are kept until all are made, and are then removed from the disk."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(encoders, "LONG_SECONDS", 0)
     monkeypatch.setattr(encoders, "CHUNK_TEXTS", 2)
     done, own = list[int](), encoders._loaded(SENTENCES)

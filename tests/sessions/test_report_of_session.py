@@ -127,7 +127,8 @@ def test_estimates_are_marked_as_estimates(store, monkeypatch):
 
 
 def test_the_accuracy_of_classes_is_estimated_too(store):
-    """In a multi-class session over unlabeled data, the report has the estimated accuracy with its interval."""
+    """In a multi-class session over unlabeled data, the report has the estimated accuracy with its interval, and the
+    share of the file that is right."""
     opened = begin(store, "unlabelled", "MRPA-I", classes=tuple("abcd"), budget=200, parameters={"q": 0.5})
     labels = Dataset(store, "classes").y
     while opened.place.asked:
@@ -137,6 +138,8 @@ def test_the_accuracy_of_classes_is_estimated_too(store):
     for values in estimates.of_session(opened).metrics.values():
         estimate = values["accuracy"]
         assert f">{estimate.value:.3f} ({estimate.low:.3f} to {estimate.high:.3f})</td>" in text
+    [(_, share), _] = outcome.of_file(opened)
+    assert f"predicted, {share} is right." in text
 
 
 def test_corrections_tags_and_notes_are_listed_and_never_markup(store):

@@ -48,6 +48,7 @@ def summary(session: Session) -> list[str]:
         *about_known_labels(session),
         *positives,
         *quality,
+        *_right_in_file(session),
         *differing(session),
         *([str(certain)] if certain else []),
     ]
@@ -407,6 +408,16 @@ def of_file(session: Session | OneQuestion) -> list[tuple[str, str]]:
     whole = of_classes(session)[0]
     items = f"{whole.answered:,} answered, {whole.predicted:,} predicted"
     return [("Right in the file", whole.in_words), ("Items", items)]
+
+
+def _right_in_file(session: Session) -> list[str]:
+    """Say which share of the file of several classes is right, once there are enough answers."""
+    whole = of_classes(session)[0] if session.multiclass and linear(session.learner) else None
+    if not whole or not whole.right:
+        return []
+    return [
+        f"Of the file with {whole.answered:,} items answered and {whole.predicted:,} predicted, {whole.in_words} is right."
+    ]
 
 
 @_memory
