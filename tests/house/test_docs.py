@@ -16,6 +16,7 @@ from tests.harness import ROOT
 from tests.harness.documents import NAMES, commands, page
 
 COMMANDS = {name: cli.command(name) for name in cli.MODULES}
+SLOW = dict.fromkeys(("comparison.png", "tutorial-end.png"), pytest.mark.slow)  # pictures of sessions that take long
 LINK = re.compile(r"\]\(([^)\s]+)\)")  # a picture may be a link
 
 
@@ -158,17 +159,24 @@ def test_the_published_pages_are_up_to_date(name):
     assert make_pages.PAGES[name]() == ROOT.joinpath("docs", name).read_bytes()
 
 
-@pytest.mark.parametrize("name", [pytest.param("comparison.png", marks=pytest.mark.slow), "label.png", "race.gif"])
+@pytest.mark.parametrize("name", [pytest.param(name, marks=SLOW.get(name, ())) for name in make_pictures.PICTURES])
 def test_a_picture_shows_what_its_command_shows_today(name):
     """The digest in each picture is that of the data that python -m docs.make_pictures draws."""
     assert make_pictures.stored_digest(name) == make_pictures.digest(name)
 
 
+@pytest.mark.slow
+def test_the_python_of_the_tutorial_ends_as_it_says(tmp_path, capsys):
+    """docs/tutorial.md has the last line that its Python prints, and the sentence on the quality of the list."""
+    make_pictures.story(tmp_path)
+    printed = capsys.readouterr()
+    assert f"ends with `{printed.out.splitlines()[-1]}`" in page("docs/tutorial.md")
+    assert re.search(r"about (.*? them\.)", printed.err)[1] in page("docs/tutorial.md")
+
+
 def test_every_picture_is_made_by_a_command():
     """docs/ has no picture that python -m docs.make_pictures does not make."""
-    pictures = {
-        path.name for path in ROOT.joinpath("docs").iterdir() if path.suffix in (".png", ".gif", ".jpg", ".svg")
-    }
+    pictures = {path.name for path in ROOT.glob("docs/*") if path.suffix in (".png", ".gif", ".jpg", ".svg")}
     assert pictures == {*make_pictures.PICTURES}
 
 
