@@ -92,7 +92,7 @@ def draw_end(session, folder):
 
 
 def photograph(folder, address, act, **environment):
-    """Take a picture of a page of the app. act: function that acts on the page, and waits until all of it is painted."""
+    """Take a picture of a page of the app. act: acts on the page, and waits until all of it is painted."""
     from tests.harness.browser import DESKTOP, chromium, running
 
     with running(folder, **environment) as server, chromium() as browser:
