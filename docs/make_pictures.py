@@ -59,14 +59,15 @@ def draw_comparison(done, folder):
     return [Image.open(io.BytesIO(picture))]
 
 
-def draw_label(session, folder):
-    """Take a picture of the page on which a person labels the session."""
+def draw_session(session, folder):
+    """Take a picture of the page on which a person labels the session, or of its end."""
+    (database,) = folder.glob("*.db")
 
     def wait(page):
         page.locator(".js-plotly-plot").first.wait_for()
         page.get_by_text("Stopping here").or_(page.get_by_text("You can stop here")).wait_for()
 
-    return photograph(folder, f"/Label?session={session.id}&annotator=Ann", wait)
+    return photograph(folder, f"/Label?session={session.id}", wait, OAL_DB=str(database))
 
 
 def draw_import(path, folder):
@@ -81,22 +82,13 @@ def draw_import(path, folder):
     return photograph(folder, "/", drop)
 
 
-def draw_end(session, folder):
-    """Take a picture of the end of the session of docs/tutorial.md."""
-
-    def wait(page):
-        page.locator(".js-plotly-plot").first.wait_for()
-        page.get_by_text("Download the first").wait_for()
-
-    return photograph(folder, f"/Label?session={session.id}", wait, OAL_DB=str(folder / "tutorial.db"))
-
-
 def photograph(folder, address, act, **environment):
     """Take a picture of a page of the app. act: acts on the page, and waits until all of it is painted."""
-    from tests.harness.browser import DESKTOP, chromium, running
+    from tests.harness.browser import DESKTOP, PATIENCE, chromium, running
 
     with running(folder, **environment) as server, chromium() as browser:
         page = browser.new_page(viewport=DESKTOP)
+        page.set_default_timeout(1000 * PATIENCE)
         page.goto(server.url(address))
         act(page)
         page.wait_for_timeout(1000)  # until fonts and shadows are painted
@@ -122,10 +114,10 @@ def draw_race(path, folder):
 
 PICTURES = {
     "comparison.png": (comparison, draw_comparison),
-    "label.png": (label, draw_label),
+    "label.png": (label, draw_session),
     "race.gif": (file(FOLDER / "race.html"), draw_race),
     "tutorial-import.png": (file(demo.FOLDER / demo.TWEETS.file), draw_import),
-    "tutorial-end.png": (story, draw_end),
+    "tutorial-end.png": (story, draw_session),
 }
 
 
