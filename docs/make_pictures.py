@@ -1,4 +1,4 @@
-"""Write the pictures of the README and of docs/: python -m docs.make_pictures
+"""Write the pictures of the README and of docs/, or some of them: python -m docs.make_pictures [NAME ...]
 
 Each picture has the digest of the data that it shows, which a test computes again. Needs Chromium and the packages of
 the tests.
@@ -6,6 +6,9 @@ the tests.
 
 import io
 import json
+import re
+import sys
+from contextlib import chdir
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,6 +17,7 @@ from PIL import Image, PngImagePlugin
 
 from docs.make_pages import FOLDER, labeled_demo
 from oal_engine import experiments
+from oal_engine.datasets import demo
 from oal_engine.experiments import figures, specifications
 from oal_engine.store import Store
 
@@ -35,10 +39,18 @@ def label(folder):
     return session, [(entry.item, entry.label) for entry in session.log]
 
 
-def race(folder):
-    """Return the path of the page that the picture is taken from, and its content."""
-    page = FOLDER / "race.html"
-    return page, page.read_text(encoding="utf-8")
+def story(folder):
+    """Run the Python of docs/tutorial.md, and return its session, and the ids of its list."""
+    (folder / "data").symlink_to(demo.FOLDER)
+    (code,) = re.findall(r"```python\n(.*?)```", (FOLDER / "tutorial.md").read_text(encoding="utf-8"), re.DOTALL)
+    with chdir(folder):
+        exec(code, names := {})
+    return names["session"], names["listed"]["id"].tolist()
+
+
+def file(path):
+    """Return a source: a function that returns the path of a file, and its content."""
+    return lambda folder: (path, path.read_text(encoding="utf-8"))
 
 
 def draw_comparison(done, folder):
@@ -47,16 +59,39 @@ def draw_comparison(done, folder):
     return [Image.open(io.BytesIO(picture))]
 
 
-def draw_label(session, folder):
-    """Take a picture of the page on which a person labels the session."""
-    from tests.harness.browser import DESKTOP, Card, chromium, running
+def draw_session(session, folder):
+    """Take a picture of the page on which a person labels the session, or of its end."""
+    (database,) = folder.glob("*.db")
 
-    with running(folder) as server, chromium() as browser:
-        page = browser.new_page(viewport=DESKTOP)
-        page.goto(server.url(f"/Label?session={session.id}&annotator=Ann"))
-        Card(page).ready()
+    def wait(page):
         page.locator(".js-plotly-plot").first.wait_for()
         page.get_by_text("Stopping here").or_(page.get_by_text("You can stop here")).wait_for()
+
+    return photograph(folder, f"/Label?session={session.id}", wait, OAL_DB=str(database))
+
+
+def draw_import(path, folder):
+    """Take a picture of Home after a file was dropped, and no labels were chosen."""
+    from tests.harness.browser import upload
+
+    def drop(page):
+        upload(page, path)
+        page.get_by_text("no labels", exact=True).click()
+        page.get_by_text("no labels; ids in id").wait_for()
+
+    return photograph(folder, "/", drop)
+
+
+def photograph(folder, address, act, **environment):
+    """Take a picture of a page of the app. act: acts on the page, and waits until all of it is painted."""
+    from tests.harness.browser import DESKTOP, PATIENCE, chromium, running
+
+    with running(folder, **environment) as server, chromium() as browser:
+        page = browser.new_page(viewport=DESKTOP)
+        page.set_default_timeout(1000 * PATIENCE)
+        page.goto(server.url(address))
+        act(page)
+        page.wait_for_timeout(1000)  # until fonts and shadows are painted
         return [Image.open(io.BytesIO(page.screenshot()))]
 
 
@@ -79,8 +114,10 @@ def draw_race(path, folder):
 
 PICTURES = {
     "comparison.png": (comparison, draw_comparison),
-    "label.png": (label, draw_label),
-    "race.gif": (race, draw_race),
+    "label.png": (label, draw_session),
+    "race.gif": (file(FOLDER / "race.html"), draw_race),
+    "tutorial-import.png": (file(demo.FOLDER / demo.TWEETS.file), draw_import),
+    "tutorial-end.png": (story, draw_session),
 }
 
 
@@ -117,5 +154,5 @@ def write(name):
 
 
 if __name__ == "__main__":
-    for name in PICTURES:
+    for name in sys.argv[1:] or PICTURES:
         write(name)

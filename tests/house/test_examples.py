@@ -64,6 +64,7 @@ def write_files(folder):
         "reviewed.csv": csv(["text", *texts], ["label", *rare], ["llm", *(("no", "yes")[each] for each in rare)]),
         "papers.csv": csv(["title", *texts], ["abstract", *texts], ["included", *rare], ["year", *numbers],
                           ["doi", *numbers]),
+        "papers.ris": "".join(f"TY  - JOUR\nTI  - {text}\nAB  - {text}\nER  -\n" for text in texts),
         "messages.tsv": "c1\tc2\n" + "".join(f"{('ham', 'spam')[y]}\t{text}\n" for y, text in zip(rare, texts)),
         "letters.csv": csv(["a", *vectors[:, 0]], ["b", *vectors[:, 1]], ["letter", *("QXYZ"[k % 4] for k in numbers)]),
         "german.libsvm": "".join(f"{2 * y - 1:+d} {row}\n" for y, row in zip(rare, rows)),
