@@ -66,12 +66,21 @@ def bits(parts):
     return [part.tobytes() if isinstance(part, np.ndarray) else part for part in parts]
 
 
+EXPECTED_TO_FAIL = {  # {algorithm: {check of scikit-learn: why it fails}}
+    "ACOG-II-diag": {
+        "check_classifiers_train": "it asks for every label, so it has probabilities, while predict compares margins"
+    }
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("algorithm", [*TWO, *SEVERAL])
+@pytest.mark.parametrize("algorithm", ["auto", "auto-classes", "OAAL", "ACOG-II-diag", *TWO, *SEVERAL])
 def test_scikit_learn_checks_it(algorithm):
-    """The estimator passes all of scikit-learn's checks, except those for array libraries other than numpy."""
-    results = check_estimator(OnlineActiveClassifier(algorithm), on_skip=None)
-    assert {"passed", "skipped"} >= {result["status"] for result in results}
+    """The estimator passes all of scikit-learn's checks, except those for array libraries other than numpy, and those
+    in EXPECTED_TO_FAIL."""
+    expected = EXPECTED_TO_FAIL.get(algorithm, {})
+    results = check_estimator(OnlineActiveClassifier(algorithm), on_skip=None, expected_failed_checks=expected)
+    assert {"passed", "skipped", "xfail"} >= {result["status"] for result in results}
     assert {"check_array_api_input"} >= {result["check_name"] for result in results if result["status"] == "skipped"}
 
 
