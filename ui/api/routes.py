@@ -190,7 +190,7 @@ class Verdict(BaseModel):
 
 class Turn(BaseModel):
     """The question of an annotator or, in `end` and `result`, why there is none. previous: the question that an undo
-    takes back. found: the outcome at the end."""
+    takes back. outcome: as a table, at the end."""
 
     question: Asked | None
     end: Literal["budget", "stream", "quota", "others", "joining"] | None
@@ -198,7 +198,7 @@ class Turn(BaseModel):
     result: str | None
     previous: int | None
     verdict: Verdict | None
-    found: list[tuple[str, str]] = []
+    outcome: Annotated[list[tuple[str, str]], Field(alias="found")] = []
 
 
 class Appended(BaseModel):
