@@ -104,7 +104,7 @@ ERRORS = [
     (stream.objective, (0.0, -2), "rho must be > 0, or 0 for the Laplace estimate. Got -2."),
     (run, (np.eye(3), [1, 0, 1], np.arange(3), "pa", "all"), "a replay needs a label -1 or 1 for every row. Got 0."),
     (run, (np.eye(3), [1, 1], np.arange(3), "pa", "all"),
-     "a replay needs a label -1 or 1 for every row. Got 2 for 3 rows."),
+     "a replay needs a label -1 or 1 for every row. Got 2 labels."),
     (run, (np.eye(3), [1, 1, np.nan], np.arange(3), "pa", "all"),
      "a replay needs a label -1 or 1 for every row. Got nan."),
     (run, (np.eye(3), [1, 2, 5], np.arange(3), "m-pa", "all"), "a replay needs a label 1 to 4 for every row. Got 5."),
