@@ -6,7 +6,6 @@ log, its replays and a browser see the same events. Tables are the tables of the
 
 from __future__ import annotations
 
-import re
 import shutil
 import tempfile
 import weakref
@@ -79,7 +78,17 @@ class Question:
 
 class OpenSession:
     """An open session. `for question in session` yields one question after another; each needs an `answer` before the
-    next one."""
+    next one.
+
+    >>> session.answer(session.question, "sport")
+    >>> session.answer(session.question, None)  # a skip
+    >>> session.undo()
+    >>> session.correct(1, "other")
+    >>> session.know({"5": "sport"})
+    []
+    >>> session
+    Session 1, days: 1 of 4 labels
+    """
 
     def __init__(self, store: Store, session: int, annotator: str = "python") -> None:
         self._session, self.annotator = Session(store, session), annotator
@@ -233,7 +242,7 @@ class OpenSession:
         """Write one of the exports to a file, in the format of its suffix. more: options of the command `export`, such
         as format."""
         options = {"texts": texts} if what in exports.TABLES else {}
-        _run("export", **options, **more, session=self.id, what=what, out=Path(path), db=self._session.store.path)
+        cli.call("export", **options, **more, session=self.id, what=what, out=Path(path), db=self._session.store.path)
 
     def _label(self, word: str | Collection[str] | None, parts: Sequence[Sequence[float]] | None = None) -> Any:
         """Convert the name of a class to its label, or the names of the questions answered with yes to the labels of
@@ -277,13 +286,13 @@ class Compared(experiments.Comparison):
 
     def figure(self, **view: Any) -> Html:
         """Draw the curves. view: as in `export`."""
-        with _arguments():
+        with cli.errors_as_of_python():
             return Html(page.inline(results.svg(self, Showing(**view).view(self))))
 
     def export(self, path: Path | str, **view: Any) -> None:
         """Write the figure, a table or the report to a file; the suffix decides which. view: the options data, budget,
         metric, evaluation and over, as in the command `results`."""
-        with _arguments():
+        with cli.errors_as_of_python():
             write(self, Path(path), Showing(**view))
 
     def _repr_html_(self) -> str:
@@ -298,6 +307,16 @@ class Studio:
     """A database with its data sets, sessions and comparisons.
 
     path: path of the database (None: the database of the app and the command line; ":memory:": a temporary database).
+
+    >>> studio = Studio(":memory:")
+    >>> days = studio.add({"km": [5, 0, 3, 0], "loaves": [0, 2, 0, 1]}, name="days")
+    Read as parquet; 2 columns of numbers; no labels; lines are numbered.
+    days: 4 items (no labels).
+    >>> session = studio.new_session(days, budget=3, positive_name="sport", negative_name="other")
+    >>> for question in session:
+    ...     session.answer(question, "sport" if question.item["km"] else "other")
+    >>> session.labels["class"].tolist()
+    ['sport', 'other', 'sport']
     """
 
     def __init__(self, path: Path | str | None = None) -> None:
@@ -322,7 +341,7 @@ class Studio:
         `import`, such as text, label, id, positive, multiclass or delimiter.
         """
         with _files(data, labels) as files:
-            _run("import", **options, files=files, name=name, db=self.store.path)
+            cli.call("import", **options, files=files, name=name, db=self.store.path)
         return datasets.Dataset(self.store, name.strip())
 
     def audit(self, data: Any, judge: str, label: int, name: str, truth: str = "", **options: Any) -> OpenSession:
@@ -331,7 +350,7 @@ class Studio:
         command `audit`."""
         with _files(data, None) as files:
             own = {"file": files[0], "name": name, "judge": judge, "labels": label, "label": truth}
-            _run("audit", **own, **options, db=self.store.path)
+            cli.call("audit", **own, **options, db=self.store.path)
         return self.session(name.strip())
 
     @property
@@ -378,7 +397,12 @@ class Studio:
         self, data: str | Sequence[str], algorithms: Sequence[str] | Mapping[str, Any], *, name: str | None = None,
         executor: Any = None, **specification: Any,
     ) -> Compared:  # fmt: skip
-        """Compare algorithms over labeled data. specification: settings as in docs/comparing.md, e.g. budgets=[100]."""
+        """Compare algorithms over labeled data. specification: settings as in docs/comparing.md, e.g. budgets=[100].
+
+        >>> found = studio.compare("days", ["PA", "OAAL"], budgets=[3], permutations=2)
+        >>> found.frame.groupby("algorithm")["push_f1"].mean().round(2).to_dict()
+        {'OAAL': 0.76, 'PA': 1.0}
+        """
         values = {"data": [data] if isinstance(data, str) else [*data], **specification}
         values["algorithms"] = dict(algorithms) if isinstance(algorithms, Mapping) else {key: {} for key in algorithms}
         spec = experiments.specification(values)
@@ -465,33 +489,6 @@ def _as_many(labels: Sequence[Any], number: int, what: str) -> Sequence[Any]:
     if len(labels) != number:
         raise ValueError(f"labels must be as many as the {what}, {number:,}. Got {len(labels):,}.")
     return labels
-
-
-@contextmanager
-def _arguments() -> Iterator[None]:
-    """Rewrite command-line options in the errors of commands as Python arguments: --label 'x' becomes label='x'."""
-    try:
-        yield
-    except ValueError as error:
-        words = re.sub(r"--no-(\w+)", r"\1=False", str(error))
-        words = re.sub(r"--(contains|header|paragraphs|multiclass)\b", r"\1=True", words)
-        words = re.sub(r"--([a-z-]+) (?=')", r"\1=", words)
-        raise ValueError(re.sub(r"--([a-z-]+)", lambda match: match[1].replace("-", "_"), words)) from None
-
-
-def _run(command: str, **arguments: Any) -> None:
-    """Run a command of the command line with these options; the others have their defaults. Raise ValueError if an
-    option is unknown."""
-    function = cli.load(command)
-    parameters = signature(function).parameters
-    if wrong := arguments.keys() - parameters.keys():
-        has = ", ".join(parameters)
-        raise ValueError(f"{command} has no argument {min(wrong)}. It has {has}.{did_you_mean(min(wrong), parameters)}")
-    for name, each in arguments.items():
-        if isinstance(each, str) and "list[str]" in str(parameters[name].annotation):
-            arguments[name] = [each]
-    with _arguments():
-        function(**{name: each.default for name, each in parameters.items()} | arguments)
 
 
 def _frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> pandas.DataFrame:

@@ -108,6 +108,33 @@ def repeat_options(arguments: list[str]) -> list[str]:
 
 
 @contextmanager
+def errors_as_of_python() -> Iterator[None]:
+    """Rewrite command-line options in the errors of commands as Python arguments: --label 'x' becomes label='x'."""
+    try:
+        yield
+    except ValueError as error:
+        words = re.sub(r"--no-(\w+)", r"\1=False", str(error))
+        words = re.sub(r"--(contains|header|paragraphs|multiclass)\b", r"\1=True", words)
+        words = re.sub(r"--([a-z-]+) (?=')", r"\1=", words)
+        raise ValueError(re.sub(r"--([a-z-]+)", lambda match: match[1].replace("-", "_"), words)) from None
+
+
+def call(command: str, **arguments: Any) -> None:
+    """Run a command of the command line with these options; the others have their defaults. Raise ValueError if an
+    option is unknown."""
+    function = load(command)
+    parameters = inspect.signature(function).parameters
+    if wrong := arguments.keys() - parameters.keys():
+        has = ", ".join(parameters)
+        raise ValueError(f"{command} has no argument {min(wrong)}. It has {has}.{did_you_mean(min(wrong), parameters)}")
+    for name, each in arguments.items():
+        if isinstance(each, str) and "list[str]" in str(parameters[name].annotation):
+            arguments[name] = [each]
+    with errors_as_of_python():
+        function(**{name: each.default for name, each in parameters.items()} | arguments)
+
+
+@contextmanager
 def errors_as_sentences() -> Iterator[None]:
     """Exit with one sentence instead of a traceback, and code 1, on ValueError or OSError. Ignore BrokenPipeError."""
     try:

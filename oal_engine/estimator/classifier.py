@@ -79,6 +79,11 @@ class OnlineActiveClassifier(FittedClassifier):
     With two classes, `predict_proba` is available after 20 answers of each class: Platt scaling of the margins of the
     questions, each weighted by 1 / its asking probability. `predict` compares the margin with theta, without Platt
     scaling.
+
+    >>> X, y = [[2, 0], [0, 1], [3, 1], [1, 2]], ["sport", "other", "sport", "other"]
+    >>> model = OnlineActiveClassifier("PAA-I", budget=3).fit_stream(X, y.__getitem__, classes=["other", "sport"])
+    >>> model.queried_.tolist(), model.predict([[5, 1]]).tolist()
+    ([0, 1, 2], ['sport'])
     """
 
     counts_: np.ndarray
@@ -227,6 +232,12 @@ class OnlineActiveClassifier(FittedClassifier):
         Rows given one by one lead to the same questions as in `fit_stream`, bit for bit.
 
         classes: all labels that will occur, at the first call (see `positive_class`). rounds: as in `fit_stream`.
+
+        >>> model = OnlineActiveClassifier("OAAL")
+        >>> if model.query([2, 0], classes=["other", "sport"]):
+        ...     model = model.learn([2, 0], "other")
+        >>> model.coef_.tolist()
+        [[-2.0, 0.0]]
         """
         row = self._one_row(x, classes)
         run = self._stream or self._begin(None, rounds)

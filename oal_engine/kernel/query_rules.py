@@ -187,8 +187,8 @@ class Variance(NamedTuple):
 class Discriminative(NamedTuple):
     """pi = b / (b + max(q, 0)), q = |p| - a gain(v): rare features make an item worth asking (D-ADA, Algorithm 1).
 
-    The mistake bounds hold for b >= 2 (D-ADA, Theorems 1 and 2). They count no mistake if p = 0, which predicts positive
-    here, as in the other papers.
+    The mistake bounds hold for b >= 2 (D-ADA, Theorems 1 and 2). They count no mistake if p = 0, which predicts
+    positive here, as in the other papers.
     """
 
     b: float = Parameter(0.1, above=0, help=DELTA_HELP, **SMOOTHING)

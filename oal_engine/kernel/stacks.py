@@ -124,7 +124,8 @@ def replay_settings(
     held: row numbers of a held-out test set; if given, the counts are of the predictions for these rows after the pass.
     The other arguments are as in `replay`.
     """
-    visits, truth = checked_order(order, rows), checked_labels(y, settings[0][0])
+    visits = checked_order(order, rows)
+    truth = checked_labels(y, settings[0][0], visits)
     parts: Parts = stacked([Parts(*each, average(each[0], averaged)) for each in settings])
     n = len(settings)
     work = np.zeros((4, n)), np.zeros(n), np.zeros(n), np.zeros(n, np.int64)

@@ -418,7 +418,7 @@ def replay(
         visits = plan.queue
     rounds = visits.size
     budget = most_labels(plan.budget if plan else budget, rounds)
-    truth = checked_labels(y, learner)
+    truth = checked_labels(y, learner, visits)
     marks = np.array([rounds] if marks is None else marks, dtype=np.int64)
     curve = np.array([empty(classes(learner))] * marks.size)
     questions = np.zeros((min(budget, rounds) if log else 0, 3))
@@ -451,11 +451,13 @@ def most_labels(budget: int | None, rounds: int) -> int:
     return rounds if budget is None else int(budget)
 
 
-def checked_labels(y: ArrayLike, learner: Learner) -> np.ndarray:
-    """Convert labels to an array for the kernel. Raise ValueError if a label is not one of the learner's classes."""
-    allowed, labels = range(1, classes(learner) + 1) or (-1, 1), np.asarray(y)
-    is_allowed = (labels >= allowed[0]) & (labels <= allowed[-1]) & (labels == labels.astype(np.int8)) & (labels != 0)
-    if not is_allowed.all():
+def checked_labels(y: ArrayLike, learner: Learner, order: np.ndarray) -> np.ndarray:
+    """Convert labels to an array for the kernel. Raise ValueError if a label is not one of the learner's classes, or if
+    a row of the order has none."""
+    allowed, labels = [*range(1, classes(learner) + 1)] or [-1, 1], np.asarray(y)
+    is_allowed = np.isin(labels, allowed)
+    if labels.size <= order.max(initial=-1) or not is_allowed.all():
         words = f"{allowed[0]} {'to' if classes(learner) else 'or'} {allowed[-1]}"
-        raise ValueError(f"a replay needs a label {words} for every row. Got {labels[~is_allowed].min()}.")
+        wrong = f"{labels.size} labels" if is_allowed.all() else labels[~is_allowed].min()
+        raise ValueError(f"a replay needs a label {words} for every row. Got {wrong}.")
     return read_only(y, np.int8)

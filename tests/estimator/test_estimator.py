@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from oal_engine.estimator import OnlineActiveClassifier
-from oal_engine.kernel import query_rules, rows, stream
+from oal_engine.kernel import jit, query_rules, rows, stream
 from oal_engine.kernel.algorithms import ALGORITHMS, declared, strategy
 from tests.harness import ROOT
 
@@ -66,12 +66,21 @@ def bits(parts):
     return [part.tobytes() if isinstance(part, np.ndarray) else part for part in parts]
 
 
+EXPECTED_TO_FAIL = {  # {algorithm: {check of scikit-learn: why it fails}}
+    "ACOG-II-diag": {
+        "check_classifiers_train": "it asks for every label, so it has probabilities, while predict compares margins"
+    }
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("algorithm", [*TWO, *SEVERAL])
+@pytest.mark.parametrize("algorithm", ["auto", "auto-classes", "OAAL", "ACOG-II-diag", *TWO, *SEVERAL])
 def test_scikit_learn_checks_it(algorithm):
-    """The estimator passes all of scikit-learn's checks, except those for array libraries other than numpy."""
-    results = check_estimator(OnlineActiveClassifier(algorithm), on_skip=None)
-    assert {"passed", "skipped"} >= {result["status"] for result in results}
+    """The estimator passes all of scikit-learn's checks, except those for array libraries other than numpy, and those
+    in EXPECTED_TO_FAIL."""
+    expected = EXPECTED_TO_FAIL.get(algorithm, {})
+    results = check_estimator(OnlineActiveClassifier(algorithm), on_skip=None, expected_failed_checks=expected)
+    assert {"passed", "skipped", "xfail"} >= {result["status"] for result in results}
     assert {"check_array_api_input"} >= {result["check_name"] for result in results if result["status"] == "skipped"}
 
 
@@ -339,6 +348,22 @@ def test_it_is_cloned_and_tuned():
         OnlineActiveClassifier("pa-i + symmetric", delta=0.5).fit(X, y).rule_.delta,
         clone(model).set_params(**{"algorithm": "MPAA-I", "learner.C": 2}).fit(X, y).learner_.C,
     ]
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_a_clone_begins_anew_and_learning_changes_no_input(algorithm):
+    """A clone of a fitted model is not fitted; fitted to the same rows, in one column or several and read-only, it has
+    the same bits and leaves the rows as they were."""
+    for columns in (1, 6):
+        X, y = data(n=40, d=columns)
+        X.flags.writeable = y.flags.writeable = False
+        before = X.tobytes(), y.tobytes()
+        with jit.form(jit.PLAIN):
+            model = OnlineActiveClassifier(algorithm, budget=20).fit(X, y)
+            other = clone(model)
+            assert not hasattr(other, "classes_")
+            assert bits(model.learner_) == bits(other.fit(X, y).learner_)
+        assert (X.tobytes(), y.tobytes()) == before
 
 
 @pytest.mark.parametrize("make", [np.random.RandomState, np.random.default_rng, lambda seed: np.random.seed(seed)])

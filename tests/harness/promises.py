@@ -13,6 +13,7 @@ from multiprocessing import get_context
 from unittest.mock import patch
 
 import numpy as np
+import pytest
 from numba import njit
 from scipy.sparse import csr_array
 
@@ -22,7 +23,7 @@ from oal_engine.kernel.parameters import parameters
 from oal_engine.kernel.query_rules import QUERY_RULES
 from tests.harness import naive
 
-CLASSES = 4
+CLASSES, WIDTH = 4, 100_000
 SURELY = {"delta": 1e308}  # symmetric asks about every margin up to 1e300
 MARGINS = [0.0, 5e-324, 1e-300, 1e-100, 1e-9, 0.01, 0.1, 0.5, 1.0, 3.0, 1e3, 1e9, 1e100, 1e200, 1e300]
 
@@ -372,6 +373,36 @@ def margins_up_to_1e300_give_numbers(learner, rule):
         _assert_numbers(run(csr_array(extreme), y, order, learner, rule, rule_values=SURELY))
 
 
+def one_class_or_one_row_gives_numbers(learner, rule):
+    """Labels that are all of one class, and equal rows whose labels contradict each other, leave margins, chances and
+    weights finite."""
+    X, y, order = data_for(learner, huge=1)
+    for label in {*y.tolist()}:
+        _assert_numbers(run(csr_array(X), np.full_like(y, label), order, learner, rule, rule_values=SURELY))
+    for equal in (np.ones((len(X), 1)), np.tile(X[3], (len(X), 1))):
+        _assert_numbers(run(csr_array(equal), y, order, learner, rule, rule_values=SURELY))
+
+
+def columns_that_no_row_uses_change_nothing(learner, rule):
+    """Rows whose features are spread over 100,000 columns have the margins and weights of narrow rows, up to rounding,
+    unless the learner has a full covariance, which is refused, or random directions."""
+    X, y, order = data_for(learner)
+    columns = np.sort(np.random.default_rng(2).choice(WIDTH, X.shape[1], replace=False))
+    narrow = csr_array(X)
+    wide = csr_array((narrow.data, columns[narrow.indices], narrow.indptr), (len(X), WIDTH))
+    if "Sigma" in LEARNERS[learner]._fields:
+        with pytest.raises(ValueError, match="a full covariance of 100,000 x 100,000 numbers"):
+            built(learner, WIDTH)
+        return
+    one, other = (run(table, y, order, learner, rule) for table in (narrow, wide))
+    assert np.isfinite(other.log).all()
+    if "seed" not in parameters(LEARNERS[learner]):
+        np.testing.assert_allclose(other.log, one.log, rtol=1e-7, atol=1e-9)
+        weights = learners.weights(other.learner)
+        np.testing.assert_allclose(weights[columns], learners.weights(one.learner), rtol=1e-7, atol=1e-9)
+        assert not np.delete(weights, columns, 0).any()
+
+
 def _assert_numbers(result):
     assert result.queried > 100
     assert np.isfinite(result.log).all()
@@ -386,6 +417,8 @@ LEARNER_PROMISES = [
     another_unit_of_the_rows_changes_no_prediction,
     a_zero_row_changes_no_prediction,
     margins_up_to_1e300_give_numbers,
+    one_class_or_one_row_gives_numbers,
+    columns_that_no_row_uses_change_nothing,
 ]
 
 
@@ -443,8 +476,26 @@ def where_it_is_stochastic_any_item_may_be_asked_and_sure_ones_less(learner, rul
         assert {0.0, 1.0} >= set(probabilities.ravel())
 
 
+def another_seed_asks_other_items_if_it_draws(learner, rule):
+    """The same seed gives the same questions. Another one gives others, unless every question had to be asked."""
+    X, y, order = data_for(learner)
+    first, again, other = (run(csr_array(X), y, order, learner, rule, seed=seed).log for seed in (1, 1, 2))
+    assert first.tolist() == again.tolist()
+    assert (first[:, 0].tolist() != other[:, 0].tolist()) == (first[:, 2] < 1).any()
+
+
+def a_budget_stops_the_questions_and_changes_none(learner, rule):
+    """With a budget, a run asks its first questions, as many as the budget says, and no others."""
+    X, y, order = data_for(learner)
+    whole = run(csr_array(X), y, order, learner, rule).log.tolist()
+    for budget in (0, 1, 17, len(X)):
+        assert run(csr_array(X), y, order, learner, rule, budget=budget).log.tolist() == whole[:budget]
+
+
 RULE_PROMISES = [
     *PROMISES,
     every_chance_is_a_probability,
     where_it_is_stochastic_any_item_may_be_asked_and_sure_ones_less,
+    another_seed_asks_other_items_if_it_draws,
+    a_budget_stops_the_questions_and_changes_none,
 ]

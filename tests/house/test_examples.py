@@ -1,11 +1,13 @@
 """The examples of the documentation run: each command of a page, in order, on small files made for the examples."""
 
+import doctest
 import json
 import lzma
 import os
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +36,12 @@ NOT_RUN = {  # a word of a command, and why the command is not run
     "studio.backups/2026-11-22T14-00-00Z-17.tar": "a backup of that time: test_kept_backups.py restores others",
 }
 OWN_DATABASE = ("import", "restore")  # commands that make a data set or a database, which must not exist yet
+DAYS = {"km": [5, 0, 3, 0, 4, 0], "loaves": [0, 2, 0, 1, 0, 1]}
+WITH_EXAMPLES = [
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    for path in sorted((ROOT / "oal_engine").rglob("*.py"))
+    if ">>> " in path.read_text(encoding="utf-8")
+]
 PAGES = [name for name in NAMES if any(commands(name))]
 
 
@@ -134,6 +142,29 @@ def test_its_examples_run(name, prepared, tmp_path, command, monkeypatch):
         else:
             code, _, errors = command(*words)
         assert 0 == code, f"{words}: {errors}"
+
+
+@pytest.fixture
+def session(tmp_path, monkeypatch):
+    """An open session over labeled days, in whose folder is the model of another session, whose questions all have an
+    answer."""
+    monkeypatch.chdir(tmp_path)
+    studio = Studio("studio.db")
+    studio.add(DAYS, "days", ["sport", "other"] * 3, positive="sport")
+    opened, other = (studio.new_session("days", "PA", 4, positive_name="sport", negative_name="other") for _ in "12")
+    for question in other:
+        other.answer(question, "sport" if question.item["km"] else "other")
+    other.export("model.json.gz", "model")
+    return studio, opened
+
+
+@pytest.mark.parametrize("name", WITH_EXAMPLES)
+def test_the_examples_of_docstrings_run(name, session):
+    """Each example in a docstring of the engine prints what it says. `studio` and `session` are open where one uses
+    them."""
+    studio, opened = session
+    told = doctest.testmod(import_module(name), extraglobs={"studio": studio, "session": opened}, report=True)
+    assert told.failed == 0 < told.attempted
 
 
 def test_the_commands_that_are_not_run_are_on_a_page():

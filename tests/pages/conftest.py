@@ -1,7 +1,9 @@
 import json
 from datetime import timedelta
+from functools import cache
 
 import pytest
+from jsonschema import Draft202012Validator
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.testclient import TestClient
@@ -12,6 +14,7 @@ from oal_engine.sessions.settings import SKIP, create
 from tests.harness.pages import ADMIN, BINARY
 from ui import access
 from ui.api import server as api
+from ui.api.routes import openapi
 from ui.components import card
 from ui.gate import Gate
 from ui.label import card_server
@@ -108,9 +111,26 @@ def sent(card_client):
     return send
 
 
+@cache
+def description():
+    """Return the OpenAPI description of all routes."""
+    return openapi(None)
+
+
+def check_as_described(response):
+    """Check the JSON of a response against the schema that the OpenAPI description has for it."""
+    path, method = response.request.url.path.removeprefix("/api"), response.request.method.lower()
+    if operation := description()["paths"].get(path, {}).get(method):
+        told = operation["responses"].get(str(response.status_code), operation["responses"]["default"])
+        schema = told["content"]["application/json"]["schema"] | {"components": description()["components"]}
+        response.read()
+        Draft202012Validator(schema).validate(response.json())
+
+
 @pytest.fixture
 def program(app_store, monkeypatch):
-    """A function that makes an API token for a session, and returns a test client that sends the token."""
+    """A function that makes an API token for a session, and returns a test client that sends the token and checks every
+    response against the OpenAPI description."""
     monkeypatch.setattr(api, "_turns", {})
     monkeypatch.setattr(api, "CALLS_PER_SECOND", 1000.0)
     app = behind_the_gate(api.route())
@@ -118,6 +138,8 @@ def program(app_store, monkeypatch):
     def made(session, role="annotator", name="bot"):
         _, secret = app_store.add_token(session, role, name, timedelta(days=1))
         headers = {"Authorization": f"Bearer {secret}"}
-        return TestClient(app, "http://127.0.0.1/api/", headers=headers, raise_server_exceptions=False)
+        client = TestClient(app, "http://127.0.0.1/api/", headers=headers, raise_server_exceptions=False)
+        client.event_hooks["response"].append(check_as_described)
+        return client
 
     return made

@@ -9,6 +9,7 @@ import pytest
 from openapi_spec_validator import validate
 from starlette.testclient import TestClient
 
+from oal_engine.datasets import demo, reading
 from oal_engine.sessions import asking, look_back, model
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
@@ -16,6 +17,7 @@ from oal_engine.store import ROLES
 from tests.harness.examples import imported
 from tests.harness.pages import ADMIN, BINARY
 from ui import access
+from ui.api import routes
 from ui.api import server as api
 from ui.api.routes import DATA_BYTES, EVENT_BYTES, ROUTES
 from ui.label.card_server import card_server
@@ -409,6 +411,40 @@ def test_items_are_appended(app_store, session, program):
     assert (2, 1, 0, 3) == (told["appended"], told["duplicates"], again["appended"], again["duplicates"])
     assert 2 == sum(number for number, _ in told["skipped"].values())
     assert 62 == client.get("session").json()["counters"]["stream"]
+
+
+ONE, ALL = (reading.Columns(("text",), "label", **more) for more in ({"positive": ("good",)}, {"multiclass": True}))
+KINDS = {  # columns of the data set, or a demo; settings of the session
+    "classes": (ALL, {"algorithm": "auto-classes"}),
+    "find": (ONE, {"algorithm": "auto", "goal": "find"}),
+    "questions": (ONE, {"algorithm": "auto", "questions": ("good", "other0")}),
+    "an audit": ("judged", demo.DEMOS["judged"].session),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("data", "settings"), KINDS.values(), ids=KINDS)
+def test_every_kind_of_session_answers_as_described(app_store, keep, program, data, settings):
+    """In every kind of session, from its first question to its end, the answer of every route has its schema: the test
+    client checks each of them."""
+    dataset = demo.dataset(app_store, data) if isinstance(data, str) else keep(items=60, columns=data)
+    client = program(create(app_store, dataset, **settings | {"budget": 3}), "owner")
+    label = {"labels": [1, -1]} if client.get("session").json()["questions"] else {"label": 1}
+    while asked := client.get("question").json()["question"]:
+        for path in ("session", "labels", "decisions", "estimates"):
+            assert 200 == client.get(path).status_code
+        assert 200 == client.post("events", json=event(asked, str(asked["id"]), **label)).status_code
+        client.post("predict", json={"texts": ["good"]})
+    assert client.get("question").json()["found"]
+
+
+def test_an_answer_that_is_not_as_described_is_a_failure(session, program, monkeypatch, caplog):
+    """An answer that does not fit the schema of its route is not sent: it is an error of the server."""
+    client = program(session)
+    monkeypatch.setattr(routes, "choice", lambda settings: None)
+    told = client.get("session")
+    assert (500, "The server failed (ValidationError); its log says why.") == (told.status_code, told.json()["error"])
+    assert "chosen" in caplog.text
 
 
 def test_the_description_is_valid(session, program):

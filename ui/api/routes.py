@@ -1,13 +1,15 @@
-"""The table of the API's routes: the handler and the type of message of each. The OpenAPI description comes from it."""
+"""The table of the API's routes: the handler, the type of message and the type of answer of each. The OpenAPI
+description comes from it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from hashlib import sha256
+from inspect import signature
 from io import BytesIO
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
-from pydantic import Field, FiniteFloat, TypeAdapter
+from pydantic import BaseModel, Field, FiniteFloat, TypeAdapter
 
 from oal_engine import __version__
 from oal_engine.datasets import Dataset, feeds
@@ -54,13 +56,19 @@ class Call(NamedTuple):
 
 
 class Route(NamedTuple):
-    """A route. act: its handler. lowest: the lowest role that may call it. kind: the type of the message in its query
-    or body, or bytes for a body of lines. most_bytes: largest size of the body; 0 if it has none."""
+    """A route. act: its handler, annotated with the type of its answer. lowest: the lowest role that may call it. kind:
+    the type of the message in its query or body, or bytes for a body of lines. most_bytes: largest size of the body; 0
+    if it has none."""
 
     act: Callable[..., Any]
     lowest: str
     kind: Any
     most_bytes: int
+
+    @property
+    def answer(self) -> Any:
+        """The type of its answer."""
+        return signature(self.act).return_annotation
 
 
 class Nothing(messages.Message):
@@ -82,6 +90,204 @@ class Unpredicted(messages.Message):
     ) = None
 
 
+class Problem(BaseModel):
+    """The answer to a refused request: the reason in one sentence."""
+
+    error: str
+
+
+class NamedClass(BaseModel):
+    label: int
+    name: str
+
+
+class AskedOfEach(BaseModel):
+    """One of several questions about each item. parent: the question that needs a yes before it is asked."""
+
+    name: str
+    guidelines: str = ""
+    parent: str = ""
+
+
+class Counters(BaseModel):
+    """How far a session has come. labels: current labels. answers: their number by label. streamed: rounds so far, of
+    `stream` in all. pushed: items predicted positive and not asked. left: labels that may still be given."""
+
+    labels: int
+    budget: int
+    answers: dict[int, int]
+    skipped: int
+    streamed: int | None
+    stream: int
+    pushed: int | None
+    waiting: bool
+    others: bool
+    known_items: int
+    left: int
+
+
+class State(BaseModel):
+    """The settings and the progress of a session. questions: null if it asks a single one about each item. chosen: how
+    items are chosen. end: why no question waits."""
+
+    session: int
+    name: str
+    dataset_name: str
+    algorithm: str
+    metric: str
+    theta: float
+    audit: float
+    overlap: float
+    people: int
+    quota: int
+    repeat: float
+    lease: float
+    guidelines: str
+    classes: list[NamedClass]
+    questions: list[AskedOfEach] | None
+    tags: list[str]
+    chosen: str
+    counters: Counters
+    end: str | None
+    annotator: str
+    role: str
+
+
+Mark = bool | int  # whether a term or feature is marked
+
+
+class Asked(BaseModel):
+    """A question. title: id of the item. heading, parts: the text in pieces with their marks. facts: name of a column,
+    cell, and web address. features: name, value and mark, if there is no text. old: the answer that is replaced. asks:
+    the places, from 0, of the questions about this item."""
+
+    id: int
+    number: int
+    item: int
+    title: str
+    heading: list[tuple[str, Mark]]
+    facts: list[tuple[str, str, str | None]]
+    parts: list[tuple[str, Mark]]
+    features: list[tuple[str, str, Mark]] | None
+    why: str
+    old: int | list[int] | None
+    note: str
+    tags: list[str]
+    text: str | None
+    asks: list[int] = []
+
+
+class Verdict(BaseModel):
+    """The prediction for the item answered last: class and margin or, of several questions, how many were right."""
+
+    question: int
+    asked: str
+    label: int | None = None
+    margin: str | None = None
+    agreed: int | None = None
+    of: int | None = None
+
+
+class Turn(BaseModel):
+    """The question of an annotator or, in `end` and `result`, why there is none. previous: the question that an undo
+    takes back. outcome: as a table, at the end."""
+
+    question: Asked | None
+    end: Literal["budget", "stream", "quota", "others", "joining"] | None
+    counters: Counters
+    result: str | None
+    previous: int | None
+    verdict: Verdict | None
+    outcome: Annotated[list[tuple[str, str]], Field(alias="found")] = []
+
+
+class Appended(BaseModel):
+    """Counts of new items. skipped: unreadable lines by reason, each with the first one. report: all in sentences."""
+
+    appended: int
+    duplicates: int
+    renamed: int
+    skipped: dict[str, tuple[int, int]]
+    near_duplicates: int
+    words: int
+    new_words: int
+    unused_labels: int
+    unknown_words: int
+    later_labels: int
+    report: str
+
+
+class Undone(BaseModel):
+    """A question whose label was undone."""
+
+    question: int
+    label: None
+
+
+class Label(BaseModel):
+    """The current label of a question, as of the export of the log. id: of the item. first: the label given first."""
+
+    question: int
+    label: int
+    id: str
+    number: int
+    round: int
+    item: int
+    margin: float
+    probability: float
+    draw: float
+    audit: int
+    predicted: int
+    asked_at: str
+    first: int | None
+    annotator: str | None
+    answered_at: str | None
+    seconds: float | None
+    parts: list[list[float]] | None
+    labels: list[int] | None
+    firsts: list[int] | None
+    note: str
+    tags: list[str]
+    class_: Annotated[str, Field(alias="class")]
+
+
+class Labels(BaseModel):
+    labels: list[Label | Undone]
+    last: int
+
+
+class Decision(BaseModel):
+    """The decision of a round; margin and predicted class are lists if there are several questions."""
+
+    round: int
+    id: str
+    item: int
+    margin: float | list[float] | None
+    predicted: int | list[int]
+    asked: bool
+
+
+class Decisions(BaseModel):
+    decisions: list[Decision]
+    last: int
+
+
+class Quality(BaseModel):
+    """The outcome in words, and the metrics by evaluation, of which one kind is null. estimated: by name of the
+    question if there are several; an estimate is its value and the ends of its interval."""
+
+    outcome: dict[str, str]
+    remarks: list[str]
+    exact: dict[str, dict[str, float | list[float]]] | None = None
+    estimated: estimates.Estimates | dict[str, estimates.Estimates] | None = None
+
+
+class Predictions(BaseModel):
+    """The predictions, each with the columns of the command `predict`."""
+
+    predictions: list[dict[str, str | int | float | None]]
+
+
 OneEvent = Annotated[
     messages.Answer | messages.Undo | messages.Correction | messages.Note | messages.Tag, Field(discriminator="action")
 ]
@@ -97,13 +303,12 @@ def route(method: str, path: str, lowest: str, kind: Any = Nothing, most_bytes: 
 
 
 @route("GET", "session", "reader")
-def state(call: Call) -> Row:
+def state(call: Call) -> State:
     """Return the settings of the session, its classes, its questions if it asks several about each item, its progress,
     and the role of the token."""
     call.server.refresh()
     session, settings, progress = call.session, call.session.settings, call.session.place.progress
-    names = ("name", "dataset_name", "algorithm", "metric", "theta", "audit", "overlap", "people", "quota", "repeat")
-    return {name: getattr(settings, name) for name in (*names, "lease", "guidelines")} | {
+    own: Row = {
         "session": session.id,
         "classes": [{"label": label, "name": name} for label, name in session.names.items()],
         "questions": None if settings.audited else settings.plain_questions or None,
@@ -114,10 +319,11 @@ def state(call: Call) -> Row:
         "annotator": call.name,
         "role": call.role,
     }
+    return State(**own, **{name: getattr(settings, name) for name in State.model_fields.keys() - own.keys()})
 
 
 @route("GET", "question", "annotator")
-def question(call: Call) -> Row:
+def question(call: Call) -> Turn:
     """Return the annotator's current question, or why there is none (`end`), and the counters.
 
     The question is leased to the annotator as on the card. `verdict` is the prediction for the item answered last, and
@@ -127,11 +333,11 @@ def question(call: Call) -> Row:
     place = frame["place"]
     if asked := place["question"]:
         asked["text"] = "".join(words for words, _ in [*asked["heading"], *asked["parts"]]) or None
-    return place | {"previous": frame["previous"], "verdict": frame["verdict"]}
+    return Turn(**place, previous=frame["previous"], verdict=frame["verdict"])
 
 
 @route("POST", "events", "annotator", OneEvent, EVENT_BYTES)
-def event(call: Call) -> Row:
+def event(call: Call) -> Turn:
     """Store an answer, a skip, an undo, a correction, a note or a tag, and return the next question.
 
     Sending an event again is idempotent: the same id with the same content, sent by the same token, is the same event.
@@ -145,18 +351,18 @@ def event(call: Call) -> Row:
 
 
 @route("POST", "items", "owner", bytes, DATA_BYTES)
-def items(call: Call) -> Row:
+def items(call: Call) -> Appended:
     """Append items, a JSON object on each line, to the data set. Exact duplicates are dropped.
 
     If the app has a log-in, only owners of the studio may do this.
     """
     dataset = Dataset(call.session.store, call.session.dataset.id)
     counts = sum(feeds.append_lines(dataset, BytesIO(call.sent), reader="jsonl"), feeds.AppendCounts())
-    return asdict(counts) | {"report": feeds.report(dataset, counts)}
+    return Appended(**asdict(counts), report=feeds.report(dataset, counts))
 
 
 @route("GET", "labels", "reader", Since)
-def labels(call: Call) -> Row:
+def labels(call: Call) -> Labels:
     """Return the current labels of the questions that were answered, corrected or undone after event `after`, at most
     1,000. `last` is the event to continue after. A label that was undone is null."""
     _refuse_withheld(call)
@@ -165,17 +371,17 @@ def labels(call: Call) -> Row:
     questions = dict.fromkeys(row["question"] for row in events)
     stored = session.store.items(session.dataset.id, [log[id].item for id in questions if id in log])
     rows = [
-        asdict(entry) | {
+        Label(**asdict(entry) | {
             "question": id, "id": stored[entry.item]["id"], "round": entry.round + 1,
             "class": session.settings.answers[entry.label],
-        } if (entry := log.get(id)) else {"question": id, "label": None}
+        }) if (entry := log.get(id)) else Undone(question=id, label=None)
         for id in questions
     ]  # fmt: skip
-    return {"labels": rows, "last": events[-1]["number"] if events else call.sent.after}
+    return Labels(labels=rows, last=events[-1]["number"] if events else call.sent.after)
 
 
 @route("GET", "decisions", "reader", Since)
-def decisions(call: Call) -> Row:
+def decisions(call: Call) -> Decisions:
     """Return the decisions of at most 1,000 rounds after round `after`: the margin and the predicted class of the item
     (a list of each if several questions are asked about each item), and whether it was asked about. The list ends
     before a question that waits for its answer."""
@@ -188,14 +394,14 @@ def decisions(call: Call) -> Row:
     places = session.order[part].tolist()
     stored = session.store.items(session.dataset.id, places)
     rows = [
-        {"round": number, "id": stored[item]["id"], "item": item, "margin": margin, "predicted": label, "asked": was}
+        Decision(round=number, id=stored[item]["id"], item=item, margin=margin, predicted=label, asked=was)
         for number, (item, margin, label, was) in enumerate(zip(places, margins, predicted, asked), after + 1)
     ]
-    return {"decisions": rows, "last": after + len(rows)}
+    return Decisions(decisions=rows, last=after + len(rows))
 
 
 @route("GET", "estimates", "reader")
-def quality(call: Call) -> Row:
+def quality(call: Call) -> Quality:
     """Return the outcome in words, and the metrics of the decisions so far: exact if the data has all labels, else
     estimated with 95 % intervals (null: too few answers). If several questions are asked about each item, the estimates
     are by name of the question."""
@@ -208,16 +414,16 @@ def quality(call: Call) -> Row:
             name: {key: np.asarray(each).tolist() for key, each in session.evaluate(session.place.counts, name).items()}
             for name in EVALUATIONS
         }
-        return values | {"exact": metrics}
+        return Quality(**values | {"exact": metrics})
     names: list[Any] = session.settings.question_names or [None]
     by_name = call.server.cached(
-        "estimates", lambda: {name: asdict(estimates.of_session(part_of(session, name))) for name in names}
+        "estimates", lambda: {name: estimates.of_session(part_of(session, name)) for name in names}
     )
-    return values | {"estimated": by_name.get(None, by_name)}
+    return Quality(**values | {"estimated": by_name.get(None, by_name)})
 
 
 @route("POST", "predict", "reader", Unpredicted, DATA_BYTES)
-def predict(call: Call) -> Row:
+def predict(call: Call) -> Predictions:
     """Predict texts or rows. Return for each the margin, the predicted class and its probability (null: too few
     answers). If several questions are asked about each item, return these for every question, as `margin:NAME`."""
     _refuse_withheld(call)
@@ -238,7 +444,7 @@ def predict(call: Call) -> Row:
     vectors = None if numbers is None else np.array(numbers, float).reshape(-1, width)
     table = learned.rows(vectors if texts is None else texts, None if texts is None else vectors)
     columns = (np.asarray(column).tolist() for column in model.predictions(models, table))
-    return {"predictions": [dict(zip(model.columns_of(models), row)) for row in zip(*columns)]}
+    return Predictions(predictions=[dict(zip(model.columns_of(models), row)) for row in zip(*columns)])
 
 
 def _refuse_withheld(call: Call) -> None:
@@ -250,10 +456,13 @@ def _refuse_withheld(call: Call) -> None:
 @route("GET", "openapi.json", "reader")
 def openapi(call: Call) -> Row:
     """Return this OpenAPI description of all routes."""
-    error = {"type": "object", "properties": {"error": {"type": "string"}}, "required": ["error"]}
-    schemas: dict[str, Any] = {"Error": error}
+    kinds: list[Any] = [(Refusal, "serialization", TypeAdapter(Problem))]
+    for route in (route for methods in ROUTES.values() for route in methods.values()):
+        kinds.append((route.act, "serialization", TypeAdapter(route.answer)))
+        kinds.append((route.act, "validation", TypeAdapter(route.kind)))
+    schemas, shared = TypeAdapter.json_schemas(kinds, ref_template=REFERENCE)
     paths = {
-        f"/{path}": {method.lower(): _operation(path, route, schemas) for method, route in methods.items()}
+        f"/{path}": {method.lower(): _operation(route, schemas) for method, route in methods.items()}
         for path, methods in ROUTES.items()
     }
     return {
@@ -262,34 +471,29 @@ def openapi(call: Call) -> Row:
         "servers": [{"url": "."}],
         "security": [{"token": []}],
         "paths": paths,
-        "components": {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}, "schemas": schemas},
+        "components": {
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "schemas": shared["$defs"],
+        },
     }
 
 
-def _operation(path: str, route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
-    """Describe a route as an OpenAPI operation, and add the schemas of its message to `schemas`."""
+def _operation(route: Route, schemas: Mapping[Any, Any]) -> dict[str, Any]:
+    """Describe a route as an OpenAPI operation. schemas: {(handler, direction): schema}."""
     words = " ".join((route.act.__doc__ or "").split())
     summary, _, more = words.partition(". ")
     operation: dict[str, Any] = {
         "operationId": route.act.__name__, "summary": summary.removesuffix("."),
         "description": f"{more} For every {route.lowest}.".strip(),
         "responses": {
-            "200": {"description": "Done", "content": {JSON: {"schema": {"type": "object"}}}},
+            "200": {"description": "Done", "content": {JSON: {"schema": schemas[route.act, "serialization"]}}},
             "default": {
-                "description": "Refused, in one sentence",
-                "content": {JSON: {"schema": {"$ref": REFERENCE.format(model="Error")}}},
+                "description": "Refused", "content": {JSON: {"schema": schemas[Refusal, "serialization"]}},
             },
         },
     }  # fmt: skip
-    if route.kind is bytes:
-        return operation | {"requestBody": _body(LINES, {"type": "string"})}
-    schema = TypeAdapter(route.kind).json_schema(ref_template=REFERENCE)
-    schemas |= schema.pop("$defs", {})
     if route.most_bytes:
-        return operation | {"requestBody": _body(JSON, schema)}
-    fields = schema.get("properties", {})
+        content = {LINES if route.kind is bytes else JSON: {"schema": schemas[route.act, "validation"]}}
+        return operation | {"requestBody": {"required": True, "content": content}}
+    fields = route.kind.model_json_schema().get("properties", {})
     return operation | {"parameters": [{"name": name, "in": "query", "schema": fields[name]} for name in fields]}
-
-
-def _body(kind: str, schema: dict[str, Any]) -> dict[str, Any]:
-    return {"required": True, "content": {kind: {"schema": schema}}}

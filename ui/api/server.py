@@ -4,12 +4,13 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from functools import partial
 from hmac import compare_digest
 from typing import Any
 from weakref import WeakValueDictionary
 
 import streamlit as st
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
@@ -26,23 +27,27 @@ from ..components.pulse import Turns
 from ..label import messages
 from ..label.card_server import card_server
 from ..page import Removed, capitalized, checked_role, error_in_words, store
-from .routes import JSON, LINES, ROUTES, Call, Refusal, Route
+from .routes import JSON, LINES, ROUTES, Call, Problem, Refusal, Route
 
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 CALLS_PER_SECOND = 50.0  # rate limit of each client: a token, or for the card a person or an address
 MOST_AT_ONCE = 16  # requests of one client in progress; more of them wait
 PATIENCE_SECONDS = 10.0  # in which a request must have its turn, and send its body
 MOST_CLIENTS = 10_000  # clients whose rates are known
-STATUS = {StorageError: 503, ConflictError: 503, Removed: 403, SessionError: 409, StoreError: 409, ValueError: 400}
+STATUS = {  # a request's ValidationError is a MessageError: any other one is of an answer
+    ValidationError: 500, StorageError: 503, ConflictError: 503, Removed: 403, SessionError: 409, StoreError: 409,
+    ValueError: 400,
+}  # fmt: skip
 
 _log = logging.getLogger(__name__)
 _turns: dict[str, Turns] = {}  # by client
 _places: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()  # by client, while it has requests
-to_json = TypeAdapter(Any).dump_json  # numbers that are not finite become null
+# Numbers that are not finite become null, and fields that an answer does not set are left out.
+to_json = partial(TypeAdapter(Any).dump_json, by_alias=True, exclude_unset=True)
 
 
 def _error(sentence: str) -> bytes:
-    return to_json({"error": sentence})
+    return to_json(Problem(error=sentence))
 
 
 def turns_of(client: str) -> Turns:
@@ -155,12 +160,13 @@ async def answer(request: Request, admit: Callable = _admit, act: Callable = _ac
         return Response(status_code=400)
     except Refusal as refusal:
         status, content, headers = refusal.status, _error(str(refusal)), refusal.headers
-    except ValueError as error:
-        status = next(status for kind, status in STATUS.items() if isinstance(error, kind))
-        content = _error(capitalized(error_in_words(error)))
     except Exception as error:
-        _log.exception("A request to %s could not be answered.", request.url.path)
-        status, content = 500, _error(f"The server failed ({type(error).__name__}); its log says why.")
+        status = next((status for kind, status in STATUS.items() if isinstance(error, kind)), 500)
+        if status != 500:
+            content = _error(capitalized(error_in_words(error)))
+        else:
+            _log.exception("A request to %s could not be answered.", request.url.path)
+            content = _error(f"The server failed ({type(error).__name__}); its log says why.")
     return Response(content, status, headers | {"Cache-Control": "no-store"}, JSON)
 
 

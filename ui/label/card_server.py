@@ -349,7 +349,7 @@ class CardServer:
         return self._question(place.asked, place, annotations) if place.asked else None
 
     def _place(self, place: Place, question: dict[str, Any] | None) -> dict[str, Any]:
-        counters = asdict(place.progress)
+        counters = asdict(place.progress) | {"left": place.progress.left}
         if self.session.settings.goal == FIND:  # no item passes before the end
             counters |= {"streamed": None, "pushed": None}
         if question:

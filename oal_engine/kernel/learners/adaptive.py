@@ -2,6 +2,11 @@
 
 `variance` is v = sum_i x_i^2 / H_ii, and `gain` is how much one more label could move the margin. The query rule
 `discriminative` weighs the gain against the margin (D-ADA, Algorithm 1; eq. 9 for K classes).
+
+>>> from oal_engine.kernel import algorithms, rows, stream
+>>> table, parts = rows.as_rows([[3.0, 4.0], [0.0, 1.0]]), algorithms.strategy("DA").build(2)
+>>> stream.replay(table, [1, -1], [0, 1], *parts, stream.objective()).learner.w.round(2).tolist()
+[0.75, 0.59]
 """
 
 from math import sqrt

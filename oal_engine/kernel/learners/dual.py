@@ -1,4 +1,10 @@
-"""A passive-aggressive learner in dual form: it remembers answered rows, and learns some again at each new answer."""
+"""A passive-aggressive learner in dual form: it remembers answered rows, and learns some again at each new answer.
+
+>>> from oal_engine.kernel import algorithms, rows, stream
+>>> table, parts = rows.as_rows([[3.0, 4.0], [0.0, 1.0]]), algorithms.strategy(learner="dual", rule="all").build(2)
+>>> stream.replay(table, [1, -1], [0, 1], *parts, stream.objective()).learner.w.round(2).tolist()
+[0.6, -0.17, -0.31]
+"""
 
 from dataclasses import replace
 from typing import NamedTuple

@@ -1,4 +1,10 @@
-"""First-order learners: a weight vector and nothing else."""
+"""First-order learners: a weight vector and nothing else.
+
+>>> from oal_engine.kernel import algorithms, rows, stream
+>>> table, parts = rows.as_rows([[3.0, 4.0], [0.0, 1.0]]), algorithms.strategy("PA-I").build(2)
+>>> stream.replay(table, [1, -1], [0, 1], *parts, stream.objective()).learner.w.round(2).tolist()
+[0.12, -0.84]
+"""
 
 from math import sqrt
 from typing import NamedTuple

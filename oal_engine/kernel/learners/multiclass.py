@@ -4,6 +4,11 @@
 with the highest score is predicted (in a tie the lowest number), and the margin p is the gap to the second highest
 score. `scores` holds the scores of the row predicted last, until an update. The loss is l = max(0, 1 - (score of y -
 score of r)), where r is the wrong class with the highest score.
+
+>>> from oal_engine.kernel import algorithms, rows, stream
+>>> table, parts = rows.as_rows([[3.0, 4.0], [0.0, 1.0]]), algorithms.strategy(learner="m-pa", rule="all").build(2, 2)
+>>> stream.replay(table, [1, 2], [0, 1], *parts, stream.objective(rho=1.0)).learner.w.round(2).tolist()
+[[0.06, -0.06], [-0.5, 0.5]]
 """
 
 from math import inf, sqrt

@@ -2,6 +2,11 @@
 
 `variance` is v = x' Sigma x, and leaves Sigma x in `u` for the update that may follow. `gain` is how much one more
 label of this row could move its margin; the query rule `variance` weighs it against the margin (OA3, eq. 10 and 11).
+
+>>> from oal_engine.kernel import algorithms, rows, stream
+>>> table, parts = rows.as_rows([[3.0, 4.0], [0.0, 1.0]]), algorithms.strategy("ACOG-II").build(2)
+>>> stream.replay(table, [1, -1], [0, 1], *parts, stream.objective()).learner.Sigma.round(2).tolist()
+[[0.5, -0.33], [-0.33, 0.28]]
 """
 
 from math import sqrt

@@ -170,6 +170,10 @@ def load_model(path: Path | str, embed: Path | str | None = None) -> Model:
     """Load the model in a file, together with the embedding that computes its vectors if it needs one.
 
     embed: folder of the embedding. Raise ModelError if the file has no model, or the embedding is not the model's.
+
+    >>> model = load_model("model.json.gz")  # of `session.export("model.json.gz", "model")`
+    >>> model.predict([[5, 0], [0, 1]]).tolist()
+    ['sport', 'other']
     """
     return read(path).with_encoder(embeddings.read(embed) if embed else None)
 

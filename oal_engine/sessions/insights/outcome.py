@@ -415,9 +415,8 @@ def _right_in_file(session: Session) -> list[str]:
     whole = of_classes(session)[0] if session.multiclass and linear(session.learner) else None
     if not whole or not whole.right:
         return []
-    return [
-        f"Of the file with {whole.answered:,} items answered and {whole.predicted:,} predicted, {whole.in_words} is right."
-    ]
+    items = f"{whole.answered:,} items answered and {whole.predicted:,} predicted"
+    return [f"Of the file with {items}, {whole.in_words} is right."]
 
 
 @_memory
