@@ -39,9 +39,27 @@ def welcome(store: Store, has_data: bool, has_sessions: bool) -> None:
         if has_data and st.button("New session", type="secondary" if has_sessions else "primary", key="new"):
             st.session_state["form"] = True
             st.rerun()
-    if not has_sessions:
-        picture, steps = page.drawing("steps.svg"), "".join(f"<li>{step}</li>" for step in STEPS)
-        st.html(f'<figure class="oal-steps"><img alt="" src="{picture}"><ol>{steps}</ol></figure>')
+
+
+def show_lists(store: Store, datasets: list[dict[str, Any]], sessions: list[dict[str, Any]]) -> None:
+    """List the sessions (without any, show what will happen in them) and the data sets."""
+    left, right = st.columns([7, 3], gap="large")
+    with left:
+        if sessions:
+            st.header("Sessions", anchor=False)
+        else:
+            picture, steps = page.drawing("steps.svg"), "".join(f"<li>{step}</li>" for step in STEPS)
+            st.html(f'<figure class="oal-steps"><img alt="" src="{picture}"><ol>{steps}</ol></figure>')
+        for row in sessions:
+            show_session(store, row)
+        show_removed(store)
+        if sessions and page.owns() and os.environ.get("OAL_BACKUPS") != "0" and (failed := failure(store)):
+            complain(f"The last backup failed. {failed}")
+    with right:
+        if datasets:
+            st.header("Data sets", anchor=False)
+        for row in datasets:
+            show_dataset(row)
 
 
 def open_form(store: Store, datasets: list[dict[str, Any]]) -> None:
@@ -78,19 +96,5 @@ with guarded():
         open_form(store, datasets)
     else:
         welcome(store, bool(datasets), bool(sessions))
-
-    left, right = st.columns([7, 3], gap="large")
-    with left:
-        if sessions:
-            st.header("Sessions", anchor=False)
-        for row in sessions:
-            show_session(store, row)
-        show_removed(store)
-        if sessions and page.owns() and os.environ.get("OAL_BACKUPS") != "0" and (failed := failure(store)):
-            complain(f"The last backup failed. {failed}")
-    with right:
-        if datasets:
-            st.header("Data sets", anchor=False)
-        for row in datasets:
-            show_dataset(row)
+        show_lists(store, datasets, sessions)
 home_drawn.set()

@@ -37,6 +37,7 @@ h1 { font-size: 1.9rem !important; padding: .4rem 0 .2rem !important; }
   outline: 2px solid currentColor !important; outline-offset: -2px !important;
 }
 [data-testid="stMain"] :is(h2, h3) { font-size: 1.2rem !important; padding: .4rem 0 .7rem !important; }
+[data-testid="stMarkdownContainer"] table { display: block; overflow-x: auto; }
 [data-testid="stMultiSelectTagsContainer"] { flex-wrap: wrap; overflow: visible; mask: none; height: auto; }
 :has(> [data-testid="stMultiSelectTagsContainer"]) { height: auto; max-height: none; }
 [data-testid="stMultiSelect"] [data-tag] { height: auto; min-height: 28px; max-width: 100%; }
