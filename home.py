@@ -42,7 +42,7 @@ def welcome(store: Store, has_data: bool, has_sessions: bool) -> None:
 
 
 def show_lists(store: Store, datasets: list[dict[str, Any]], sessions: list[dict[str, Any]]) -> None:
-    """List the sessions (without any, show what will happen in them) and the data sets."""
+    """List the sessions (or show the steps of a first one) and the data sets."""
     left, right = st.columns([7, 3], gap="large")
     with left:
         if sessions:
