@@ -9,7 +9,7 @@ from ui.background import lifespan
 from ui.components import card, pulse
 from ui.gate import Gate
 
-ROUTES = card.route(), pulse.route(), api.route()
+ROUTES = card.route(), card.pictures(), pulse.route(), api.route()
 
 app = st.App(
     "home.py",

@@ -15,9 +15,9 @@ from ui.background import home_drawn
 from ui.data.own_data import own_data_form, show_sample
 from ui.home.new_session import new_session
 from ui.home.sessions import show_dataset, show_removed, show_session, start, try_demo
-from ui.page import complain, guarded, note, open_page
+from ui.page import complain, guarded, open_page
 
-ABOUT = "Answer some questions about your texts or rows: a model learns from each answer, and lists the rest."
+STEPS = "You answer a few questions", "A model learns from each answer", "It lists the rare ones among the rest"
 MORE_DEMOS = {  # label: key, data of the demo, settings
     "Abstracts": ("demo-abstracts", "abstracts", None),
     "Five questions about each abstract": ("demo-questions", "abstracts", FIVE_QUESTIONS),
@@ -28,7 +28,6 @@ MORE_DEMOS = {  # label: key, data of the demo, settings
 def welcome(store: Store, has_data: bool, has_sessions: bool) -> None:
     """Show an introduction to the app, and the buttons and fields with which to begin."""
     st.title("Find the rare ones", anchor=False)
-    st.html(f'<p style="max-width:46rem;font-size:1.08rem;line-height:1.5;margin:0">{ABOUT}</p>')
     own_data_form(store)
     with st.container(horizontal=True):
         if st.button("Try the demo", type="secondary" if has_data else "primary", key="demo"):
@@ -40,6 +39,27 @@ def welcome(store: Store, has_data: bool, has_sessions: bool) -> None:
         if has_data and st.button("New session", type="secondary" if has_sessions else "primary", key="new"):
             st.session_state["form"] = True
             st.rerun()
+
+
+def show_lists(store: Store, datasets: list[dict[str, Any]], sessions: list[dict[str, Any]]) -> None:
+    """List the sessions (or show the steps of a first one) and the data sets."""
+    left, right = st.columns([7, 3], gap="large")
+    with left:
+        if sessions:
+            st.header("Sessions", anchor=False)
+        else:
+            picture, steps = page.drawing("steps.svg"), "".join(f"<li>{step}</li>" for step in STEPS)
+            st.html(f'<figure class="oal-steps"><img alt="" src="{picture}"><ol>{steps}</ol></figure>')
+        for row in sessions:
+            show_session(store, row)
+        show_removed(store)
+        if sessions and page.owns() and os.environ.get("OAL_BACKUPS") != "0" and (failed := failure(store)):
+            complain(f"The last backup failed. {failed}")
+    with right:
+        if datasets:
+            st.header("Data sets", anchor=False)
+        for row in datasets:
+            show_dataset(row)
 
 
 def open_form(store: Store, datasets: list[dict[str, Any]]) -> None:
@@ -76,21 +96,5 @@ with guarded():
         open_form(store, datasets)
     else:
         welcome(store, bool(datasets), bool(sessions))
-
-    left, right = st.columns([7, 3], gap="large")
-    with left:
-        st.header("Sessions", anchor=False)
-        if not sessions:
-            note("No session yet: drop a file, or try the demo.")
-        for row in sessions:
-            show_session(store, row)
-        show_removed(store)
-        if sessions and page.owns() and os.environ.get("OAL_BACKUPS") != "0" and (failed := failure(store)):
-            complain(f"The last backup failed. {failed}")
-    with right:
-        st.header("Data sets", anchor=False)
-        if not datasets:
-            note("No data sets yet. The demo brings its own.")
-        for row in datasets:
-            show_dataset(row)
+        show_lists(store, datasets, sessions)
 home_drawn.set()

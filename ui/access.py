@@ -1,4 +1,4 @@
-"""Permissions: who may enter, who owns the studio, the roles in a session, and the server files that may be imported.
+"""Permissions: who may enter, who owns the studio, the roles in a session, and the files and pictures that are served.
 
 The rules are read from Streamlit's secrets and the roles from the store at each check, so that a change takes effect at
 once. If the secrets are unclear, the app is closed to everybody.
@@ -23,6 +23,12 @@ LOG_IN = "Log in to label and to see the data."
 Rules = tuple[bool, tuple[str, ...], tuple[str, ...]]  # whether a log-in is required; `allowed`; `owners`
 SECTIONS = ("auth", "access")
 LOGIN_KEYS = {"redirect_uri", "cookie_secret"}  # a section with one of these keys is meant to be [auth]
+HOST, OWN_HOST = re.compile(r"[a-z\d.-]+(:\d+)?"), re.compile(r"(localhost|127\.0\.0\.1)(:\d+)?")
+ADDRESS_OF_HOST = re.compile(r"https?://[^/?#\\]*", re.IGNORECASE)
+PICTURE_TYPE = re.compile(
+    rb"(?P<png>\x89PNG\r\n\x1a\n)|(?P<jpeg>\xff\xd8\xff)|(?P<gif>GIF8[79]a)|(?P<webp>RIFF.{4}WEBP)", re.DOTALL
+)
+MOST_PICTURE_BYTES = 10 * 2**20
 TOKEN: ContextVar[Row | None] = ContextVar("TOKEN", default=None)  # the token of a program's request; None on a page
 
 _login_required = False  # once True, a changed or missing secrets file never opens the app in this server process
@@ -112,9 +118,44 @@ def files_folder() -> Path | None:
 def served(name: str, kind: Literal["file", "folder"] = "file") -> Path:
     """Return the path of a file or folder in `files_folder`, given its name or relative path. Raise ValueError if it
     does not exist."""
-    folder = files_folder()
-    if folder is None:
+    if (folder := files_folder()) is None:
         raise ValueError("Files of the server can be imported only if OAL_FILES names their folder and nobody logs in.")
+    return _inside(folder, name, kind)
+
+
+def picture_hosts() -> tuple[str, ...]:
+    """Return the scheme and host of the addresses whose pictures may be shown (OAL_PICTURE_HOSTS): https, and http on
+    this machine."""
+    hosts = [*filter(None, map(str.strip, os.environ.get("OAL_PICTURE_HOSTS", "").lower().split(",")))]
+    if wrong := [host for host in hosts if not HOST.fullmatch(host)]:
+        raise ValueError(f"OAL_PICTURE_HOSTS must be host names, separated by commas. Got {wrong[0]}.")
+    return tuple(f"http{'' if OWN_HOST.fullmatch(host) else 's'}://{host}" for host in hosts)
+
+
+def why_not_shown(picture: str) -> str:
+    """Return the reason not to show a picture, given its address or its path in the folder OAL_PICTURES; "" if it may
+    be shown."""
+    if host := ADDRESS_OF_HOST.match(picture):
+        setting = "" if host[0].lower() in picture_hosts() else "OAL_PICTURE_HOSTS names its host"
+    else:
+        setting = "" if os.environ.get("OAL_PICTURES") else "OAL_PICTURES names its folder"
+    return setting and f"Its picture is shown if the server's setting {setting}."
+
+
+def picture(name: str) -> tuple[str, bytes]:
+    """Read a picture in the folder OAL_PICTURES, given its relative path. Return its media type and its bytes. Raise
+    ValueError if it is not there, too large, or not a PNG, JPEG, GIF or WebP."""
+    if reason := why_not_shown(name):
+        raise ValueError(reason)
+    path = _inside(Path(os.environ["OAL_PICTURES"]).resolve(), name)
+    with path.open("rb") as file:
+        content = file.read(MOST_PICTURE_BYTES + 1)
+    if not (kind := PICTURE_TYPE.match(content)) or len(content) > MOST_PICTURE_BYTES:
+        raise ValueError(f"A picture must be a PNG, JPEG, GIF or WebP of at most {MOST_PICTURE_BYTES:,} bytes.")
+    return f"image/{kind.lastgroup}", content
+
+
+def _inside(folder: Path, name: str, kind: Literal["file", "folder"] = "file") -> Path:
     try:
         path = (folder / name).resolve()
         if path.is_relative_to(folder) and (path.is_file() if kind == "file" else path.is_dir()):

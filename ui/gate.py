@@ -26,7 +26,9 @@ from . import access
 from .page import DOCS, PAGES
 
 HEADERS = {
-    "Content-Security-Policy": "frame-ancestors 'none'",
+    "Content-Security-Policy": " ".join(
+        ("frame-ancestors 'none'; img-src 'self' data: blob:", *access.picture_hosts())
+    ),
     "X-Frame-Options": "DENY",  # for old browsers
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",

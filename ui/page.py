@@ -37,6 +37,7 @@ h1 { font-size: 1.9rem !important; padding: .4rem 0 .2rem !important; }
   outline: 2px solid currentColor !important; outline-offset: -2px !important;
 }
 [data-testid="stMain"] :is(h2, h3) { font-size: 1.2rem !important; padding: .4rem 0 .7rem !important; }
+[data-testid="stMarkdownContainer"] table { display: block; overflow-x: auto; }
 [data-testid="stMultiSelectTagsContainer"] { flex-wrap: wrap; overflow: visible; mask: none; height: auto; }
 :has(> [data-testid="stMultiSelectTagsContainer"]) { height: auto; max-height: none; }
 [data-testid="stMultiSelect"] [data-tag] { height: auto; min-height: 28px; max-width: 100%; }
@@ -54,6 +55,10 @@ h1 { font-size: 1.9rem !important; padding: .4rem 0 .2rem !important; }
 @keyframes oal-late { from { opacity: 0; } }
 .oal-name { display: flex; align-items: center; gap: .4rem; font-size: 1.05rem; white-space: nowrap; }
 .oal-name img { width: 1.4em; height: 1.4em; flex: none; }
+.oal-steps { max-width: 60rem; margin: 1rem 0 0; }
+.oal-steps img { display: block; width: 100%; }
+.oal-steps ol { display: grid; grid-template-columns: repeat(3, 1fr); gap: 1rem; margin: .6rem 0 0; padding: 0; }
+.oal-steps li { margin-left: 1.3rem; padding: 0; line-height: 1.35; }
 .oal-entry { line-height: 1.35; overflow-wrap: anywhere; }
 .oal-entry span { opacity: .75; }
 @media (max-width: 640px) {
@@ -68,6 +73,7 @@ h1 { font-size: 1.9rem !important; padding: .4rem 0 .2rem !important; }
   .st-key-top button p { overflow: hidden; white-space: nowrap; }
   .st-key-top button [aria-hidden="true"] { display: none; }
   .oal-wide { display: none !important; }
+  .oal-steps ol { gap: .4rem; font-size: .875rem; }
 }
 </style>"""
 SCRIPT = text(["popover.js", "keep_focus.js"])
@@ -86,14 +92,15 @@ DOCS = "Docs"  # a page without a link above the others
 
 def open_page(title: str) -> None:
     """Begin a page. Every page calls it, because a deep link runs no other script first."""
-    st.set_page_config(title + " · OAL Studio", page_icon=_logo(), layout="wide")
+    logo = drawing("logo.svg")
+    st.set_page_config(title + " · OAL Studio", page_icon=logo, layout="wide")
     st.html(STYLE + EXPLAINED)
     _let_in()
     session, (name, login) = st.query_params.get("session"), who_labels()
     script = f"<script>{SCRIPT}{'' if login else REMEMBER % quote(name)}</script>"
     with st.container(key="top", horizontal=True, vertical_alignment="center", gap="small"):
         st.html(
-            f'<b class="oal-name"><img alt="" src="{_logo()}"><span class="oal-wide">OAL Studio</span></b>{script}',
+            f'<b class="oal-name"><img alt="" src="{logo}"><span class="oal-wide">OAL Studio</span></b>{script}',
             width="content",
             unsafe_allow_javascript=True,
         )
@@ -104,9 +111,9 @@ def open_page(title: str) -> None:
 
 
 @cache
-def _logo() -> str:
-    """Return the logo as a data: URL, which the browser need not fetch."""
-    return "data:image/svg+xml;base64," + b64encode(text(["logo.svg"]).encode()).decode()
+def drawing(name: str) -> str:
+    """Return an SVG of ui/components as a data: URL, which the browser need not fetch."""
+    return "data:image/svg+xml;base64," + b64encode(text([name]).encode()).decode()
 
 
 def _let_in() -> None:

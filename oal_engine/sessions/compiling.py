@@ -37,9 +37,9 @@ def compile_session(database: Path, session: int) -> None:
     Answers that come meanwhile are not seen."""
     with jit.form(jit.MACHINE), closing(Store(database, read_only=True)) as store, store.snapshot():
         opened = Session(store, session)
-        opened.earlier(1)
         drift.noticed(opened)
-        with suppress(ModelError, SessionError):  # sessions of several questions have other lists
+        with suppress(ModelError, SessionError):  # sessions of several questions have several learners, and other lists
+            opened.earlier(1)
             (outcome.of_classes if opened.multiclass else outcome.of_session)(opened)
 
 

@@ -140,7 +140,7 @@ def test_every_answer_forbids_frames_and_guesses(app):
     """The headers of pages, files and refusals forbid framing and content sniffing."""
     for path in PATHS:
         headers = asked(app, path)[1]
-        assert "frame-ancestors 'none'" == headers["Content-Security-Policy"]
+        assert "frame-ancestors 'none'; img-src 'self' data: blob:" == headers["Content-Security-Policy"]
         assert ("DENY", "nosniff") == (headers["X-Frame-Options"], headers["X-Content-Type-Options"])
 
 

@@ -104,7 +104,7 @@ def test_long_class_names_wrap(label, names):
     """Class names of sixty letters wrap inside their buttons. The buttons are large enough for a thumb, do not overlap,
     and stay on the screen of a desktop or a phone."""
     _, card = label(**names)
-    card.page.get_by_text("Curves and figures appear here").wait_for()
+    card.page.get_by_text("are counted here after").wait_for()
     for window in (DESKTOP, PHONE):
         card.page.set_viewport_size(window)
         fits(card.page)

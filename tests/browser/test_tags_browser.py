@@ -1,6 +1,16 @@
 """The parts above and below the text of an item: its title, facts and links, and the tags from annotators."""
 
-from tests.harness.browser import unharmed
+import struct
+import threading
+import zlib
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from playwright.sync_api import expect
+
+from oal_engine import datasets
+from oal_engine.sessions.settings import create
+from tests.harness.browser import Card, running, unharmed
 from tests.harness.markup import MARKUP
 from tests.harness.scripted_card import ALL, place, question
 
@@ -103,3 +113,70 @@ def test_a_key_opens_the_first_link(script):
     script.give(question(2), ALL)
     script.press("o")
     assert (script.posts, len(script.page.context.pages)) == ([], 1)
+
+
+# Pictures
+
+
+def chunk(name, content):
+    return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+
+
+def png(width, height):
+    """Return a black PNG."""
+    rows = (b"\0" * (1 + width)) * height
+    head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    parts = ((b"IHDR", head), (b"IDAT", zlib.compress(rows)), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunk(*part) for part in parts)
+
+
+@pytest.fixture
+def hosts():
+    """Two hosts that serve a picture, each a pair of its name and the requests that it got."""
+    made = []
+    for _ in range(2):
+        seen = []
+
+        class Host(BaseHTTPRequestHandler):
+            def do_GET(self, seen=seen):
+                seen.append((self.path, self.headers["Referer"]))
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(png(300, 900))
+
+            def log_message(self, *args):
+                pass
+
+        host = ThreadingHTTPServer(("127.0.0.1", 0), Host)
+        threading.Thread(target=host.serve_forever, daemon=True).start()
+        made.append((host, f"127.0.0.1:{host.server_port}", seen))
+    yield [(name, seen) for _, name, seen in made]
+    for host, *_ in made:
+        host.shutdown()
+        host.server_close()
+
+
+@pytest.mark.slow
+def test_pictures_are_painted_and_other_hosts_are_never_asked(visit, tmp_path, hosts):
+    """The picture of a named host and one of the server's folder are painted above the text, in a fixed box that leaves
+    the buttons in view. Another host gets no request; its address is shown with a sentence."""
+    (own, asked), (other, unasked) = hosts
+    (tmp_path / "some").mkdir()
+    (tmp_path / "some" / "b.png").write_bytes(png(900, 300))
+    cells = f"http://{own}/a.png", "some/b.png", f"http://{other}/c.png"
+    (tmp_path / "texts.csv").write_text("text,photo,label\n" + "".join(f"so {cell} a day,{cell},1\n" for cell in cells))
+    with running(tmp_path, OAL_PICTURE_HOSTS=own, OAL_PICTURES=str(tmp_path)) as server:
+        data = datasets.import_file(server.store, tmp_path / "texts.csv", "pictures", min_df=1)[0]
+        session = create(server.store, data, learner="pa-i", rule="all")
+        card = Card(visit(server, f"/Label?session={session}"))
+        picture, boxes = card.page.locator("img.picture"), []
+        for size in ([300, 900], [900, 300]):
+            expect(picture).to_have_js_property("complete", True)
+            assert size == picture.evaluate("node => [node.naturalWidth, node.naturalHeight]")
+            boxes.append((picture.bounding_box(), card("button-1").bounding_box()))
+            expect(card("button-1")).to_be_in_viewport(ratio=1)
+            card.press("x")
+        assert boxes[0] == boxes[1]
+        expect(card("text")).to_contain_text("Its picture is shown if the server's setting OAL_PICTURE_HOSTS names its")
+        assert (0, f"{other}/c.png") == (picture.count(), card("text").locator("a.fact").inner_text())
+        assert ([("/a.png", None)], []) == (asked, unasked)

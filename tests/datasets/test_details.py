@@ -98,6 +98,22 @@ def test_columns_are_shown_by_their_names(columns, shown):
     assert (columns if shown == "all" else shown) == details.usually_shown(columns)
 
 
+@pytest.mark.parametrize(("words", "shown"), [
+    (["https://example.org/a.JPG?size=2#x", "", "b/c d.webp"], True),
+    (["a.png", "no picture"], False),
+    (["", ""], False),
+    (["a.svg"], False),
+    (["https://example.org/?file=a.png"], False),
+    (["https://example.org/a.png?long…"], False),
+])  # fmt: skip
+def test_a_column_of_pictures_is_recognized_by_its_cells(words, shown):
+    """A column whose cells are addresses or paths of pictures is shown, and each of these cells is a picture."""
+    assert shown == bool(details.usually_shown(["x"], {"x": words}))
+    found = [details.picture(["x"], [word], ["x"]) for word in words]
+    assert (words if shown else found) == found
+    assert "" == details.picture(["x"], words[:1], [])
+
+
 @pytest.mark.parametrize(("column", "word", "link"), [
     ("url", "https://example.org/a?b=c#d", "https://example.org/a?b=c#d"),
     ("anything", "HTTP://example.org", "HTTP://example.org"),

@@ -180,7 +180,7 @@ def test_pages_have_the_headers_of_the_proxy_and_the_app(connect):
     """Pages are served over TLS with headers that forbid plain HTTP, framing and guessing of types (MIME sniffing)."""
     status, headers, _ = answer(connect)
     assert (200, "max-age=31536000") == (status, headers["Strict-Transport-Security"])
-    assert ["frame-ancestors 'none'"] == headers.get_all("Content-Security-Policy")
+    assert ["frame-ancestors 'none'; img-src 'self' data: blob:"] == headers.get_all("Content-Security-Policy")
     assert ["nosniff"] == headers.get_all("X-Content-Type-Options")
 
 

@@ -95,7 +95,7 @@ def behind_the_gate(*routes):
 @pytest.fixture
 def card_client(app_store):
     """A test client for the routes under card/."""
-    return TestClient(behind_the_gate(card.route()), "http://127.0.0.1/card/")
+    return TestClient(behind_the_gate(card.route(), card.pictures()), "http://127.0.0.1/card/")
 
 
 @pytest.fixture

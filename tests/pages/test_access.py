@@ -289,6 +289,81 @@ def test_no_other_file_of_the_server_is_read(folder, name):
         access.served(name)
 
 
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def test_a_picture_of_the_folder_is_known_by_its_content(folder, monkeypatch):
+    """Pictures of four types are read in the folder OAL_PICTURES, whatever their names are; other, too large, missing
+    and outer files are refused, and so is everything without a folder."""
+    for setting in ("", str(folder)):
+        monkeypatch.setenv("OAL_PICTURES", setting)
+        monkeypatch.setattr(access, "MOST_PICTURE_BYTES", 20)
+        heads = {"png": PNG, "jpeg": b"\xff\xd8\xff", "gif": b"GIF89a", "webp": b"RIFF\n\0\0\0WEBP"}
+        for kind, head in heads.items():
+            (folder / "a.png").write_bytes(head + b"more")
+            if setting:
+                assert (f"image/{kind}", head + b"more") == access.picture("a.png")
+        for content in (b"", b"<svg>", b"<html>" + PNG, PNG + b"x" * 20):
+            (folder / "b.png").write_bytes(content)
+            with pytest.raises(ValueError, match=r"^A picture must be a PNG" if setting else "OAL_PICTURES"):
+                access.picture("b.png")
+        for name in (*OUTSIDE, "", "missing.png", "a.png" * (not setting)):
+            with pytest.raises(ValueError, match="has no file" if setting else "OAL_PICTURES"):
+                access.picture(name)
+
+
+@pytest.mark.parametrize(("address", "shown"), [
+    ("https://one.example/a.png", True),
+    ("HTTPS://One.Example/a.png", True),
+    ("https://two.example:8443/a.png", True),
+    ("http://localhost:9/a.png", True),
+    ("http://one.example/a.png", False),
+    ("https://localhost:9/a.png", False),
+    ("https://two.example/a.png", False),
+    ("https://one.example.evil/a.png", False),
+    ("https://one.example:8443/a.png", False),
+    ("https://evil.example/one.example/a.png", False),
+    ("https://anna:secret@one.example/a.png", False),
+    ("https://one.example@evil.example/a.png", False),
+    ("https://evil.example\\@one.example/a.png", False),
+    ("https:///evil.example/a.png", False),
+    ("https://two.example:8443", True),
+])  # fmt: skip
+def test_pictures_come_from_named_hosts_alone(monkeypatch, address, shown):
+    """Addresses are shown if they are https addresses (on this machine http) of a host in OAL_PICTURE_HOSTS, without a
+    user; by default none is. Otherwise, a sentence names the setting."""
+    assert "OAL_PICTURE_HOSTS" in access.why_not_shown(address)
+    monkeypatch.setenv("OAL_PICTURE_HOSTS", "one.example, Two.example:8443,localhost:9,")
+    assert shown == (not access.why_not_shown(address))
+    assert "OAL_PICTURES" in access.why_not_shown("//evil.example/a.png")  # a path: the browser asks this server alone
+
+
+@pytest.mark.parametrize("host", ["https://one.example", "*", "one.example; script-src *", "a b"])
+def test_a_host_of_pictures_must_be_a_name(monkeypatch, host):
+    """A host that is no host name is refused, because it would go into a header as it is."""
+    monkeypatch.setenv("OAL_PICTURE_HOSTS", f"one.example,{host}")
+    with pytest.raises(ValueError, match=r"^OAL_PICTURE_HOSTS must be host names, separated by commas\. Got .*\.$"):
+        access.picture_hosts()
+
+
+def test_a_picture_is_for_people_with_a_role_in_its_session(
+    card_client, app_store, tmp_path, folder, monkeypatch, become
+):
+    """The picture of an item is sent to people of its session, and neither to others nor for an item without one."""
+    (tmp_path / "texts.csv").write_text("text,photo,label\nso happy a day,a.png,1\na sad day,,0\n")
+    data = datasets.import_file(app_store, tmp_path / "texts.csv", "pictures", min_df=1)[0]
+    session = create(app_store, data, "PAA-I", owner="anna@example.org")
+    monkeypatch.setenv("OAL_PICTURES", str(folder))
+    (folder / "a.png").write_bytes(PNG)
+    become("eve@example.org")
+    assert 404 == card_client.get(f"{session}/0").status_code
+    become("anna@example.org")
+    answer = card_client.get(f"{session}/0")
+    assert (200, "image/png", PNG) == (answer.status_code, answer.headers["content-type"], answer.content)
+    for path in (f"{session}/1", f"{session}/2", f"{session}/{2**70}", f"{2**70}/0"):
+        assert 404 == card_client.get(path).status_code
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("named", "written"), [(None, None), ("", None), ("folder", LISTS), ("folder", "[auth")])
 def test_no_path_is_asked_for_without_a_folder_or_with_a_log_in(

@@ -22,9 +22,10 @@ from ui.label.panels import learned
 def audit(app_store):
     """A function that makes an audit of the demo data, answers questions correctly, and returns the card server."""
 
-    def make(answers=0):
+    def make(answers=0, **changes):
         data = demo.dataset(app_store, "judged")
-        server, y = CardServer(create(app_store, data, **demo.DEMOS["judged"].session)), Dataset(app_store, data).y
+        settings = demo.DEMOS["judged"].session | changes
+        server, y = CardServer(create(app_store, data, **settings)), Dataset(app_store, data).y
         for _ in range(answers):
             send(server, "label", label=int(y[server.session.current.item]))
         return server
@@ -128,9 +129,10 @@ def test_the_corrected_column_is_one_click_away(audit):
 
 
 def test_the_downloads_begin_with_the_audit(audit):
-    """In an audit, the first download is the corrected table. The model is not offered: it needs the audited column."""
-    server = audit()
-    at = run("pages/3_Replay.py", session=server.session.id)
-    choices = at.selectbox(key="download-what").options
-    assert downloads.OF_AUDIT["audit"] == choices[0]
-    assert downloads.CHOICES["model"] not in choices
+    """In an audit, on the Replay page and at its end on the Label page, the first download is the corrected table. The
+    model is not offered: it needs the audited column."""
+    server = audit(2, budget=2, floor=0.0, pace=None)
+    for page in ("pages/3_Replay.py", "pages/1_Label.py"):
+        choices = run(page, session=server.session.id).selectbox(key="download-what").options
+        assert downloads.OF_AUDIT["audit"] == choices[0]
+        assert downloads.CHOICES["model"] not in choices

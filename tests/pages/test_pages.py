@@ -236,14 +236,16 @@ def test_a_stream_without_labels_says_why_it_has_no_figures_yet(store, tmp_path)
 
 
 def test_home_lists_a_session_and_removes_it_only_after_a_question(store, texts):
-    """Home shows the labels of a session and opens it or, at its end, its result. The Remove button asks for a
-    confirmation that counts the answers, and a removed session can be restored."""
+    """Home shows what will happen until there is a session, then its labels, and opens it or, at its end, its result.
+    The Remove button asks for a confirmation that counts the answers, and a removed session can be restored."""
+    assert "You answer a few questions" in words(run("home.py"))
     session = create(store, texts, "PAA-I", budget=1)
     opened = Session(store, session)
     for labels, word in enumerate(("Resume", "Result")):
         at = run("home.py")
         (progress,) = at.get("progress")
         assert f"{labels} of 1 labels, {labels} positive" == progress.proto.text
+        assert "You answer a few questions" not in words(at)
         assert word == at.button(key=f"resume-{session}").label
         press(at, f"resume-{session}")
         assert [str(session)] == [*at.query_params["session"]]

@@ -85,7 +85,7 @@ def _view(result: Comparison) -> ResultView:
     """Show the controls: data and budget, metric, evaluation, axis, lines, downloads. Return the chosen view."""
     blocks = result.blocks()
     with st.container(key="compare-view"):
-        columns = st.columns([8, 4, 4, 4, 2, 3], vertical_alignment="bottom")
+        columns = st.columns([7, 4, 4, 4, 3, 4], vertical_alignment="bottom")
     names = {block: f"{block[0]}, {budget_name(block[1])}" for block in blocks}
     check_choice("block", "Data and budget", names.values())
     block = columns[0].selectbox("Data and budget", names, format_func=names.__getitem__, key="block", bind=BOUND)

@@ -275,6 +275,9 @@ class Card {
     const taken = this.pending.filter(({ action, label }) => action === "correct" && !label);
     if (this.pass && payload.review) this.pass.know(payload.review, new Set(taken.map(({ question }) => question)));
     if (payload.verdict) this.judge(payload.verdict);
+    for (const { question } of Object.values(payload.branches).flatMap(Object.values)) {
+      if (question?.picture) Object.assign(new Image(), { referrerPolicy: "no-referrer", src: question.picture });
+    }
     this.wantMarks();
     if (isFirst) this.begin();
     this.update();

@@ -53,6 +53,23 @@ def route() -> Address:
     return api.address(PATH + "{session:int}", _answer, ["POST"])
 
 
+def pictures() -> Address:
+    """Return the route of the app that serves the pictures of items from the folder OAL_PICTURES."""
+    return api.address(PATH + "{session:int}/{item:int}", _picture, ["GET"])
+
+
+def _picture(request: Request) -> Response:
+    """Send the picture of an item to people who have a role in the session."""
+    session, item = (min(request.path_params[name], pulse.MOST) for name in ("session", "item"))
+    access.STANDING.set(access.standing(request.scope["person"]()))
+    try:
+        checked_role(store(), session)
+        kind, content = access.picture(card_server(session).picture(item))
+    except (ValueError, OSError):
+        return Response("There is no such picture.", 404)
+    return Response(content, media_type=kind, headers={"Cache-Control": "private, max-age=600"})
+
+
 async def _answer(request: Request) -> Response:
     return await api.answer(request, _admit, _act)
 

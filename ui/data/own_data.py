@@ -18,7 +18,7 @@ from oal_engine.store import Store
 from ..page import mail, note, person
 from . import file_questions as ask
 
-DROP = "Drop a file: find the rare ones in it"
+DROP = "Drop a file of texts or rows"
 OTHERS = "Show {} other random items"
 
 SAMPLE_ITEMS = 10

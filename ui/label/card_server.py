@@ -11,7 +11,9 @@ from time import perf_counter
 from typing import Any, NamedTuple, cast
 
 import streamlit as st
+from streamlit.url_util import make_url_path
 
+from oal_engine.datasets.reading import details
 from oal_engine.datasets.search import Search
 from oal_engine.kernel.spending import FIND
 from oal_engine.output.meanings import MEANINGS
@@ -23,6 +25,7 @@ from oal_engine.sessions.settings import SKIP, SessionError, Settings
 from oal_engine.sessions.state import Place
 from oal_engine.store import Row
 
+from ..access import why_not_shown
 from ..background import compile_later
 from ..components.pulse import idle_seconds
 from ..page import check_may_answer, checked_role, counted, removed_in_words, store, stored_settings
@@ -379,4 +382,19 @@ class CardServer:
         """Return a question with the note and tags of its item, which are left out for a blind second answer."""
         notes, tags = ({}, {}) if asked.blind else (annotations.notes, annotations.tags)
         own = {"note": notes.get(asked.item, ""), "tags": tags.get(asked.item, [])}
-        return self._items.question(asked, place, annotations.show) | own
+        return self._items.question(asked, place, annotations.show) | own | self._shown_picture(asked.item)
+
+    def _shown_picture(self, item: int) -> dict[str, str]:
+        """Return the address from which the browser fetches an item's picture, or the reason not to show it."""
+        if not (word := self.picture(item)):
+            return {}
+        if reason := why_not_shown(word):
+            return {"unshown": reason}
+        served = make_url_path(st.get_option("server.baseUrlPath"), f"card/{self.session.id}/{item}")
+        return {"picture": word if details.link("", word) else served}
+
+    def picture(self, item: int) -> str:
+        """Return the address or path of an item's picture ("": it has none)."""
+        dataset = self.session.dataset
+        cells = dataset.store.details(dataset.id, [item]).get(item, []) if dataset.details else []
+        return details.picture(dataset.details, cells, self.session.shown_columns)

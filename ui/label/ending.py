@@ -43,7 +43,7 @@ def ending(server: CardServer) -> None:
     if not session.place.progress.end:
         return
     owned = server.is_owned()
-    is_ranked = linear(session.learner) and not session.several
+    is_ranked = not session.several and linear(session.learner)
     if is_ranked and not session.multiclass:
         _list(server)
     with st.container(horizontal=True):

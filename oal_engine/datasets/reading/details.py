@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -17,6 +18,7 @@ FACTS = (
     r"|((secondary|source)[ _-]?title|journal|source|venue)([ _-]?(name|title))?"
 )
 LINKS = r"((article|paper|source|full[ _-]?text|pdf|web)[ _-]?)?(urls?|links?)|pdf|doi"
+PICTURE = re.compile(r"[^?#]+\.(png|jpe?g|webp|gif)([?#].*)?(?<!…)", re.IGNORECASE)  # its address or path, not cut
 ADDRESS = re.compile(r"https?://[^\s<>\"']+", re.IGNORECASE)
 DOI = re.compile(r"(?:doi:\s*)?(10\.\d{4,9}/\S+)", re.IGNORECASE)
 
@@ -44,13 +46,28 @@ def unused_columns(
     return tuple(column for column in columns if column not in used)[:limit]
 
 
-def usually_shown(columns: Iterable[str]) -> tuple[str, ...]:
-    """Return the columns that are shown by default: titles, years, sources, authors and links."""
-    return tuple(column for column in columns if _is_usual(column))
+def usually_shown(
+    columns: Iterable[str], words: Mapping[str, Collection[str]] = MappingProxyType({})
+) -> tuple[str, ...]:
+    """Return the columns that are shown by default: titles, years, sources, authors, links and pictures.
+
+    words: the first cells of each column, by which pictures are recognized.
+    """
+    return tuple(column for column in columns if _is_usual(column) or _has_pictures(words.get(column, ())))
 
 
 def _is_usual(column: str) -> bool:
     return re.fullmatch(f"{TITLE}|{FACTS}|{LINKS}", column.strip().casefold()) is not None
+
+
+def _has_pictures(words: Collection[str]) -> bool:
+    cells = [word for word in words if word]
+    return bool(cells) and all(map(PICTURE.fullmatch, cells))
+
+
+def picture(columns: Sequence[str], words: Sequence[str], chosen: Collection[str]) -> str:
+    """Return the address or path of an item's picture: the first cell of its chosen columns that names one, else ""."""
+    return next((word for column, word in zip(columns, words) if column in chosen and PICTURE.fullmatch(word)), "")
 
 
 def named(columns: Iterable[str], table_columns: Collection[str]) -> list[str]:

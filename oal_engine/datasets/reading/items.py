@@ -168,7 +168,7 @@ def with_details(columns: Columns, available: list[str], words: Words, name: str
         stored = details.unused_columns(unlisted, used, limit)
     shown_columns = columns.shown_columns
     if shown_columns is None:
-        shown_columns = details.usually_shown(filter(None, stored))
+        shown_columns = details.usually_shown(filter(None, stored), words)
     for column in shown_columns:
         if column not in (*stored, *columns.text):
             names = name_list(filter(None, stored)) or "none"

@@ -22,9 +22,12 @@ function pieces(parts) {
   return parts.map(([text, weight]) => (weight ? tinted(h("span", text), weight) : text));
 }
 
-// The nodes above the text of an item: its title, and other columns of its file.
-function described({ heading = [], facts = [] }) {
+// The nodes above the text of an item: its picture, its title, and other columns of its file.
+function described({ heading = [], facts = [], picture = "", unshown = "" }) {
+  const alt = `Picture of ${heading.map(([text]) => text).join("") || "the item"}`;
   return [
+    ...(unshown ? [h("p.small.muted", unshown)] : []),
+    ...(picture ? [h("img.picture", { alt, referrerpolicy: "no-referrer", src: picture })] : []),
     ...(heading.length ? [h("p.heading", { dir: "auto" }, ...pieces(heading))] : []),
     ...(facts.length ? [h("p.described.wrap.small.muted", ...facts.map(fact))] : []),
   ];
