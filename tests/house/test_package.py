@@ -8,6 +8,7 @@ import sys
 import tomllib
 from email.parser import Parser
 from http.client import HTTPConnection
+from itertools import product
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -15,11 +16,12 @@ import pytest
 from packaging.requirements import Requirement
 from playwright.sync_api import expect
 
-from tests.harness import ROOT, package, shapes
+from tests.harness import ROOT, browser, package, shapes
 from tests.harness.browser import Card, Server, button
 
 pytestmark = pytest.mark.slow
 
+PYTHONS = "3.11", "3.12", "3.13", "3.14"
 ITEMS = "text,kind\n" + "".join(f"{'a dog ran' if k % 7 == 0 else 'news'} word{k % 13},{k % 7}\n" for k in range(60))
 
 
@@ -153,3 +155,19 @@ def test_shells_complete_the_command_line(oal):
         request = {"_OAL_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
         assert completed == oal(**request).strip()
     assert "--install-completion" in oal("--help")
+
+
+@pytest.mark.rare
+@pytest.mark.parametrize(("python", "versions"), [*product(PYTHONS, ["highest"]), (PYTHONS[0], "lowest-direct")])
+def test_a_release_runs_on_every_python(python, versions, wheel, newcomer, tmp_path):
+    """In an empty environment of each Python, with the newest or the lowest allowed versions, the programs of the wheel
+    import, replay, label and serve."""
+    uv = browser.program("uv")
+    if subprocess.run([uv, "python", "find", "--no-python-downloads", python], capture_output=True).returncode:
+        pytest.skip(f"needs Python {python}")
+    package.run(uv, "venv", "--python", python, tmp_path / "empty")
+    install = (uv, "pip", "install", "--python", tmp_path / "empty", "--resolution", versions)
+    package.run(*install, "--requirement", ROOT / "requirements.txt", wheel)
+    package.run(
+        tmp_path / "empty" / "bin" / "python", ROOT / "tests" / "harness" / "smoke.py", env=os.environ | newcomer
+    )
