@@ -28,7 +28,7 @@ assert (len(session.labels), len(session.predictions)) == (5, 60)
 
 def run(program, *arguments):
     """Run a program of the environment. Return its output."""
-    return subprocess.run([PROGRAMS / program, *arguments], check=True, capture_output=True, text=True).stdout
+    return subprocess.run([PROGRAMS / program, *arguments], check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 def answers(seconds=120):
@@ -52,14 +52,14 @@ def main():
     begin = time.monotonic()
     assert "replay" in run("oal", "--help")
     Path("small.csv").write_text(ITEMS)
-    run("oal", "import", "small.csv", "--text", "text", "--label", "kind", "--positive", "True")
+    run("oal", "import", "small.csv", "--name", "small", "--text", "text", "--label", "kind", "--positive", "True")
     assert "small" in [row["name"] for row in json.loads(run("oal", "datasets", "--json"))["datasets"]]
     run("oal", "replay", "demo:tweets", "--algorithm", "PAA-I", "--budget", "20")
     run("python", "-c", LABELING)
     assert answers(), "oal-studio does not answer"
     names = "oal-studio", "streamlit", "numpy", "numba", "pandas", "pyarrow"
-    print("Python", platform.python_version(), *(f"{name} {version(name)}" for name in names), sep=", ", end=": ")
-    print(f"{time.monotonic() - begin:.0f} s")
+    versions = ", ".join(f"{name} {version(name)}" for name in names)
+    print(f"Python {platform.python_version()}, {versions}: {time.monotonic() - begin:.0f} s")
 
 
 if __name__ == "__main__":
