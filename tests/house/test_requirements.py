@@ -3,6 +3,7 @@
 import ast
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -108,10 +109,16 @@ def test_a_release_may_do_no_more_than_it_must():
     assert jobs["pypi"]["environment"] == "pypi"
 
 
-def test_a_release_is_the_version_of_its_tag():
-    """The release workflow compares the tag with the version and with the changelog, before it builds anything."""
-    check, build = (step["run"] for step in workflow("release")[1]["build"]["steps"] if "run" in step)
+def test_a_release_is_the_version_of_its_tag(tmp_path):
+    """Before it builds anything, the release workflow compares the tag with the version and with the changelog, and
+    adds the address of the repository to pyproject.toml."""
+    check, address, build, *_ = (step["run"] for step in workflow("release")[1]["build"]["steps"] if "run" in step)
     for tag, code in ((f"v{__version__}", 0), ("v0.9.9", 1)):
         shell = ["bash", "-e", "-c", check]
         assert code == subprocess.run(shell, cwd=ROOT, env=os.environ | {"GITHUB_REF_NAME": tag}).returncode
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    here = {"SOURCE": "https://example.org/a/b", "GITHUB_REF_NAME": f"v{__version__}"}
+    subprocess.run(["bash", "-e", "-c", address], cwd=tmp_path, env=os.environ | here, check=True)
+    urls = tomllib.loads((tmp_path / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]
+    assert urls["Changelog"] == f"{urls['Source']}/blob/v{__version__}/CHANGELOG.md"
     assert "python -m build" in build
