@@ -9,7 +9,7 @@ RUN python -m venv --without-pip /venv \
 RUN cd /venv/lib/python3.*/site-packages \
     && find . -type d -name tests -prune -exec rm -r {} + \
     && find . -name '*.px[id]' -delete -o -name '*.pyx' -delete \
-    && rm -r pyarrow/include pyarrow/*flight* pyarrow/*s3* pydeck/nbextension plotly/labextension \
+    && rm -r pyarrow/include pyarrow/*flight* pyarrow/*s3* pydeck/nbextension/static plotly/labextension \
     && strip --strip-unneeded llvmlite/binding/*.so pyarrow/lib*.so* uvloop/*.so
 
 FROM python:3.12-slim AS base

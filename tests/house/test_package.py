@@ -82,10 +82,12 @@ def test_the_wheel_holds_the_app_and_the_engine(wheel):
     folders = {
         "oal_engine": "oal_engine",
         "data": "oal_engine/data",
+        "papers": "oal_engine/papers",
         "ui": "oal_studio/ui",
         "pages": "oal_studio/pages",
     }
     expected = {f"oal_studio/{name}" for name in ("app.py", "home.py", ".streamlit/config.toml")}
+    expected.add("oal_engine/papers/README.md")
     for folder, place in folders.items():
         paths = (path for path in (ROOT / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts)
         expected |= {f"{place}/{path.relative_to(ROOT / folder).as_posix()}" for path in paths if path.suffix != ".md"}
