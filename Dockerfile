@@ -16,9 +16,9 @@ FROM python:3.12-slim AS base
 COPY --from=packages /venv /venv
 WORKDIR /app
 COPY . .
-# Bytecode is written at the first start: in the image it would take 150 MB
+# Bytecode is written at the first start: in the image it would take 100 MB
 ENV PATH=/venv/bin:$PATH \
-    PYTHONPYCACHEPREFIX=/tmp/bytecode \
+    PYTHONPYCACHEPREFIX=/var/tmp/bytecode \
     OAL_DB=/data/studio.db \
     STREAMLIT_SERVER_ADDRESS=0.0.0.0 \
     STREAMLIT_SERVER_PORT=8501 \
