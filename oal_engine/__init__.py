@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .sessions.files.model_file import load_model, load_models
     from .studio import Studio
 
-__version__ = "0.3.0"
+__version__ = "1.0.0"
 # Modules outside this package with learners and rules of their own, named by the environment variable OAL_PLUGINS
 PLUGINS = [name.strip() for name in os.environ.get("OAL_PLUGINS", "").split(",") if name.strip()]
 

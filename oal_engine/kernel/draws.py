@@ -11,7 +11,7 @@ def _uniform(z):
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     z = z ^ (z >> np.uint64(31))
-    return np.float64(z >> np.uint64(11)) * 2.0**-53
+    return (z >> np.uint64(11)) * 2.0**-53  # before numpy 2.4 np.float64 makes a scalar of an array of one number
 
 
 def _draw(seed, t):

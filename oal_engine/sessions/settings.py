@@ -39,7 +39,7 @@ __all__ = ["MOST_KNOWN", "SKIP", "Options", "SessionError", "Settings", "checked
 
 MOST_CLASSES = 127
 NEEDS = f"needs {{}}, which OAL Studio {__version__} does not have"
-EXACT_ENGINES = "0.3.0", __version__  # their logs are reproduced bit for bit; logs of others to rounding
+EXACT_ENGINES = "0.3.0", "1.0.0", __version__  # their logs are reproduced bit for bit; logs of others to rounding
 SOME, NONE = "some", "none"  # the classes of a whole answer to several questions: with and without a yes
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.harness import ROOT
 
-FOLDERS = "oal_engine", "pages", "ui", "data", "docs", ".streamlit"
+FOLDERS = "oal_engine", "pages", "ui", "data", "docs", "papers", ".streamlit"
 FILES = "app.py", "home.py", "pyproject.toml", "README.md", "LICENSE", "requirements.txt"
 PRIVATE = shutil.ignore_patterns("__pycache__", "secrets.toml")
 

@@ -6,17 +6,20 @@ import re
 import socket
 import ssl
 import subprocess
+import sys
 import time
 from contextlib import suppress
 from http.client import HTTPConnection, HTTPException
+from pathlib import Path
 from shutil import which
 
 import pytest
 import yaml
 
-from tests.harness import ROOT
+from tests.harness import ROOT, package
 from tests.harness.browser import PATIENCE, UPGRADE, Server, free_port, program
 
+OTHERS = 136e6  # bytes of the image without its packages: python:3.12-slim, and the files of the app
 NAME = "label.example.org"  # the host name in the documentation
 UPLOAD = "/_stcore/upload_file/a/b"
 HOSTS, SECRETS = "STREAMLIT_SERVER_ALLOWED_HOSTS", "STREAMLIT_SECRETS_FILES"
@@ -45,7 +48,8 @@ def test_ports_paths_and_limits_agree():
     app, proxy = COMPOSE["services"]["app"], COMPOSE["services"]["proxy"]
     port, volume = only(r"^EXPOSE (\d+)$"), only(r"^VOLUME (\S+)$")
     assert only(r"proxy_pass http://127\.0\.0\.1:(\d+);", DOCS) == port
-    assert f"http://127.0.0.1:{port}/_stcore/health" in DOCKERFILE
+    assert f"STREAMLIT_SERVER_PORT={port} " in DOCKERFILE
+    assert "http://127.0.0.1:$STREAMLIT_SERVER_PORT/_stcore/health" in DOCKERFILE
     assert f"reverse_proxy app:{port}\n" in CADDYFILE
     assert "ports" not in app
     assert only(r"OAL_DB=(\S+)/studio\.db") == volume
@@ -57,8 +61,36 @@ def test_ports_paths_and_limits_agree():
     assert COMPOSE["secrets"] == {secret: {"file": "secrets.toml"}}
     assert proxy["configs"] == [{"source": "proxy", "target": "/etc/caddy/Caddyfile"}]
     assert only(r"max_size (\d+)MB", CADDYFILE) == only(r"client_max_body_size (\d+)m;", DOCS)
-    assert f"chown {only(r'--uid ([0-9]+)')} secrets.toml" in DOCS
-    assert "USER oal" in DOCKERFILE
+    app = DOCKERFILE.rpartition("FROM base AS app")[2]
+    assert f"chown {only(r'--uid ([0-9]+)', app)} secrets.toml" in DOCS
+    assert "USER oal" in app
+
+
+def test_the_image_for_hugging_face_is_as_they_want_it():
+    """The stage `spaces` runs as the user 1000 and serves the port and the host name of the Space. It is not the last
+    stage: the documentation appends it."""
+    stage = only(r"(?s)^FROM base AS spaces$(.*?)^FROM ")
+    head = yaml.safe_load((ROOT / "deploy" / "spaces" / "README.md").read_text("utf-8").split("---")[1])
+    assert ("docker", f"STREAMLIT_SERVER_PORT={head['app_port']} ") == (head["sdk"], only(r"ENV (\S+ )", stage))
+    assert "--uid 1000 " in stage
+    assert "USER oal" in stage
+    assert "$SPACE_HOST" in stage
+    assert 'echo "FROM spaces" >> space/Dockerfile' in DOCS
+
+
+@pytest.mark.rare
+def test_the_packages_of_the_image_run_the_app(tmp_path):
+    """The steps that make the packages of the image run here, without an engine. The image has at most 900 MB, and with
+    these packages the programs import, replay, label and serve."""
+    program("strip")
+    stage = only(r"(?s)AS packages$(.*?)^FROM ").replace("\\\n", "").replace("/venv", str(tmp_path / "venv"))
+    path = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    for step in re.findall(r"^RUN (?!apt-get)(.*)$", stage, re.MULTILINE):
+        subprocess.run(["sh", "-c", step], check=True, cwd=ROOT, env=os.environ | path)
+    files = [path for path in (tmp_path / "venv").rglob("*") if path.is_file() and not path.is_symlink()]
+    assert sum(path.stat().st_size for path in files) < 900e6 - OTHERS
+    package.install(tmp_path / "venv" / "bin", "--no-deps", package.wheel(tmp_path))
+    package.run(tmp_path / "venv" / "bin" / "python", ROOT / "tests" / "harness" / "smoke.py")
 
 
 def test_the_image_has_what_the_app_needs_and_nothing_private():
@@ -257,6 +289,8 @@ def test_the_containers_are_built_and_run(folder):
         compose("up", "--build", "--detach", "--wait", "--wait-timeout", "900")
         ask = "import os; print(os.getuid(), os.access('/data', os.W_OK), os.access('/app', os.W_OK))"
         assert ["10001", "True", "False"] == compose("exec", "app", "python", "-c", ask).split()
+        look = ["docker", "image", "inspect", "--format", "{{.Size}}", compose("images", "--quiet", "app").strip()]
+        assert int(subprocess.run(look, check=True, capture_output=True).stdout) <= 900e6
         assert compose("port", "app", "8501", check=False).strip() in ("", ":0")
         assert 200 == answer(connect, "/_stcore/health", host="localhost")[0]
         assert upload(connect, host="localhost")[0].startswith(b"HTTP/1.1 403 ")

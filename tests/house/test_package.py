@@ -8,6 +8,7 @@ import sys
 import tomllib
 from email.parser import Parser
 from http.client import HTTPConnection
+from itertools import product
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -15,11 +16,12 @@ import pytest
 from packaging.requirements import Requirement
 from playwright.sync_api import expect
 
-from tests.harness import ROOT, package, shapes
+from tests.harness import ROOT, browser, package, shapes
 from tests.harness.browser import Card, Server, button
 
 pytestmark = pytest.mark.slow
 
+PYTHONS = "3.11", "3.12", "3.13", "3.14"
 ITEMS = "text,kind\n" + "".join(f"{'a dog ran' if k % 7 == 0 else 'news'} word{k % 13},{k % 7}\n" for k in range(60))
 
 
@@ -80,10 +82,12 @@ def test_the_wheel_holds_the_app_and_the_engine(wheel):
     folders = {
         "oal_engine": "oal_engine",
         "data": "oal_engine/data",
+        "papers": "oal_engine/papers",
         "ui": "oal_studio/ui",
         "pages": "oal_studio/pages",
     }
     expected = {f"oal_studio/{name}" for name in ("app.py", "home.py", ".streamlit/config.toml")}
+    expected.add("oal_engine/papers/README.md")
     for folder, place in folders.items():
         paths = (path for path in (ROOT / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts)
         expected |= {f"{place}/{path.relative_to(ROOT / folder).as_posix()}" for path in paths if path.suffix != ".md"}
@@ -153,3 +157,19 @@ def test_shells_complete_the_command_line(oal):
         request = {"_OAL_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
         assert completed == oal(**request).strip()
     assert "--install-completion" in oal("--help")
+
+
+@pytest.mark.rare
+@pytest.mark.parametrize(("python", "versions"), [*product(PYTHONS, ["highest"]), (PYTHONS[0], "lowest-direct")])
+def test_a_release_runs_on_every_python(python, versions, wheel, newcomer, tmp_path):
+    """In an empty environment of each Python, with the newest or the lowest allowed versions, the programs of the wheel
+    import, replay, label and serve."""
+    uv = browser.program("uv")
+    if subprocess.run([uv, "python", "find", "--no-python-downloads", python], capture_output=True).returncode:
+        pytest.skip(f"needs Python {python}")
+    package.run(uv, "venv", "--python", python, tmp_path / "empty")
+    install = (uv, "pip", "install", "--python", tmp_path / "empty", "--resolution", versions)
+    package.run(*install, "--requirement", ROOT / "requirements.txt", wheel)
+    package.run(
+        tmp_path / "empty" / "bin" / "python", ROOT / "tests" / "harness" / "smoke.py", env=os.environ | newcomer
+    )

@@ -1,17 +1,23 @@
 """Every package that the project imports is declared, and the allowed versions are the tested ones."""
 
 import ast
+import os
 import re
+import shutil
+import subprocess
 import sys
 import tomllib
 from importlib.metadata import packages_distributions, version
 
+import yaml
 from packaging.requirements import Requirement
 
+from oal_engine import __version__
 from tests.harness import ROOT
 
 OURS = {"oal_engine", "ui", "pages", "home", "app"}
-EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+EXTRAS = PROJECT["optional-dependencies"]
 
 
 def normalized(name):
@@ -74,3 +80,45 @@ def test_installed_packages_are_allowed():
         if (not each.marker or each.marker.evaluate()) and not each.specifier.contains(version(name))
     }
     assert {} == wrong
+
+
+def workflow(name):
+    """Return the text of a workflow of GitHub, and its jobs."""
+    text = (ROOT / ".github" / "workflows" / f"{name}.yml").read_text(encoding="utf-8")
+    return text, yaml.safe_load(text)["jobs"]
+
+
+def test_tests_and_releases_run_on_every_python():
+    """The workflows run the tests, and try the wheel, on the versions of Python that the package names, and with the
+    lowest allowed packages on the first of them."""
+    named = [each.rpartition(" ")[2] for each in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", each)]
+    tried = workflow("release")[1]["smoke"]["strategy"]["matrix"]
+    assert named == tried["python"] == workflow("tests")[1]["tests"]["strategy"]["matrix"]["python"]
+    assert [{"python": named[0], "resolution": "lowest-direct"}] == tried["include"]
+    assert PROJECT["requires-python"] == f">={named[0]}"
+
+
+def test_a_release_may_do_no_more_than_it_must():
+    """The release workflow has no secret. Only the jobs that publish may write, each after the wheel was tried."""
+    text, jobs = workflow("release")
+    assert "\npermissions: {}\n" in text
+    assert "secrets." not in text
+    writing = [(name, key) for name, job in jobs.items() for key, may in job["permissions"].items() if may == "write"]
+    assert [("attest", "attestations"), ("attest", "id-token"), ("pypi", "id-token"), ("github", "contents")] == writing
+    assert ["build", "smoke", "attest", "pypi"] == [job["needs"] for job in jobs.values() if "needs" in job]
+    assert jobs["pypi"]["environment"] == "pypi"
+
+
+def test_a_release_is_the_version_of_its_tag(tmp_path):
+    """Before it builds anything, the release workflow compares the tag with the version and with the changelog, and
+    adds the address of the repository to pyproject.toml."""
+    check, address, build, *_ = (step["run"] for step in workflow("release")[1]["build"]["steps"] if "run" in step)
+    for tag, code in ((f"v{__version__}", 0), ("v0.9.9", 1)):
+        shell = ["bash", "-e", "-c", check]
+        assert code == subprocess.run(shell, cwd=ROOT, env=os.environ | {"GITHUB_REF_NAME": tag}).returncode
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    here = {"SOURCE": "https://example.org/a/b", "GITHUB_REF_NAME": f"v{__version__}"}
+    subprocess.run(["bash", "-e", "-c", address], cwd=tmp_path, env=os.environ | here, check=True)
+    urls = tomllib.loads((tmp_path / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]
+    assert urls["Changelog"] == f"{urls['Source']}/blob/v{__version__}/CHANGELOG.md"
+    assert "python -m build" in build

@@ -1,7 +1,8 @@
 """Databases and published sessions of earlier versions open with the same bits.
 
 An archive in `versions/` holds a database as its version wrote it, with a session of every kind, what the version
-published, and `expected.json`: what each session must show, and the fingerprints of the data sets.
+published, and `expected.json`: what each session must show, and the fingerprints of the data sets. That of 1.0.0 has
+the model of its first session, too.
 """
 
 import hashlib
@@ -12,26 +13,28 @@ from contextlib import closing
 
 import pytest
 
+from oal_engine import load_model
 from oal_engine.datasets import Dataset
 from oal_engine.sessions import backups
 from oal_engine.sessions.files import bundle
 from oal_engine.sessions.look_back import Trace
+from oal_engine.sessions.model import of_session
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SKIP
 from oal_engine.store import Store
 from tests.harness.sessions import erase, text_of
 from tests.harness.tables import unpacked
 
-VERSIONS = ("0_3_0",)
+VERSIONS = "0_3_0", "1_0_0"
 FIELDS = ("number", "item", "label", "first", "annotator", "answered_at", "seconds")
 
-pytestmark = [pytest.mark.slow, pytest.mark.parametrize("version", VERSIONS)]
+pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def store(version, tmp_path):
+@pytest.fixture(params=VERSIONS)
+def store(request, tmp_path):
     """The database of a version, with `expected.json` and the folder `published` next to it."""
-    store = Store(unpacked(version, tmp_path))
+    store = Store(unpacked(request.param, tmp_path))
     yield store
     store.close()
 
@@ -111,9 +114,18 @@ def test_every_published_session_of_an_earlier_version_is_adopted(store):
         assert content | {"settings": content["settings"] | own} == found | {"settings": found["settings"] | own}
 
 
-def test_a_session_whose_name_has_u_0000_is_published(version, tmp_path):
+@pytest.mark.parametrize("store", ["1_0_0"], indirect=True)
+def test_a_model_of_1_0_predicts_the_same(store):
+    """A model that 1.0.0 exported predicts, to the bit, as the model of its session does now."""
+    session = Session(store, 1)
+    texts = [session.dataset.item(item)["text"] for item in range(len(session.dataset.y))]
+    now, then = of_session(session), load_model(store.path.parent / "model.json.gz")
+    assert now.decision_function(texts).tolist() == then.decision_function(texts).tolist()
+
+
+def test_a_session_whose_name_has_u_0000_is_published(tmp_path):
     """0.3.0 took U+0000 in the name of a session: it is replaced by U+FFFD, so that the session can be published."""
-    path = unpacked(version, tmp_path)
+    path = unpacked("0_3_0", tmp_path)
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE sessions SET name = ? WHERE id = 1", ["a\0b"])
     with closing(Store(path)) as store:
