@@ -103,7 +103,8 @@ def page(server: CardServer, view: View, name: str | None = None) -> dict[str, A
             }
         )
     shows = [*RANKED, *LABELED] if has_list else [(TO_CHECK, "All items"), *LABELED]
-    return {"rows": rows, "empty": empty, "shows": shows} | counts
+    tick = None if session.multiclass else [session.names[1], session.names[-1]]
+    return {"rows": rows, "empty": empty, "shows": shows, "tick": tick} | counts
 
 
 def _listed(
