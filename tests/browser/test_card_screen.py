@@ -172,6 +172,7 @@ def test_the_highlight_is_off_at_first_and_remembered(script):
     script.open()
     script.give(tinted)
     assert script("highlight").get_attribute("aria-checked") == "true"
+    script("more").click()
     script("highlight").click()
     assert (grounds(), script("highlight").get_attribute("aria-checked")) == (plain, "false")
     assert script.posts == []
@@ -354,6 +355,7 @@ def test_marks_are_asked_of_the_server_and_all_look_alike(script):
     """If no preferences are stored, the card asks the server for marked terms when highlighting is switched on. The
     marks look alike for all classes and do not reveal the sign of a weight."""
     script.give(question(1, parts=[["item ", 0], ["1", True]]), ALL, preferences=None)
+    script("more").click()
     script("highlight").click()
     assert script.page.evaluate("marks") == [True]
     assert script("text").locator(".term").evaluate(

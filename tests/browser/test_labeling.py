@@ -52,7 +52,7 @@ def test_the_charts_beside_the_card_follow_the_answers(visit, app, store, texts)
     for key in "axaxaxaxaxa xz":
         card.press(key)
     card.saved()
-    card.page.get_by_text("For researchers").click()
+    tab(card.page, "For researchers")
     expected = curves.of_session(Session(store, session))
     drawn = card.page.get_by_test_id("stPlotlyChart")
     expect(drawn).to_have_count(1 + len(expected))  # the first is for everybody

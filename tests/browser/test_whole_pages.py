@@ -45,7 +45,7 @@ def test_the_buttons_are_on_the_screen_and_never_move(visit, app, store, papers,
     )  # fmt: skip
     card = Card(visit(app, f"/Label?session={session}", viewport=window))
     card.page.get_by_text("Curves and figures appear here").wait_for()
-    parts = ("text", "tags", "button-1", "button--1", "skip", "undo", "counters", "highlight")
+    parts = ("text", "tags", "button-1", "button--1", "skip", "undo", "counters", "more")
     places = {part: bounds(card(part)) for part in parts}
     for key in ("x", "a", " ", "x", "z", "x", "a"):
         card.tap("2")

@@ -134,8 +134,8 @@ def _counted(first: int, n_items: int, total: int | None, within: str) -> dict[s
 
 
 def row(session: Run, item: dict[str, Any]) -> dict[str, Any]:
-    """Return the row of an item of `page_of`: the heading and facts above its text, a snippet, whether this is all of it,
-    and maybe the whole text."""
+    """Return the row of an item of `page_of`: the heading and facts above its text, a snippet, whether this is all of
+    it, and maybe the whole text."""
     position, whole = item["position"], item["whole"]
     above, text = above_text(session, position, item["text"]), item["text"]
     if text is None:

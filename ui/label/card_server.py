@@ -258,10 +258,6 @@ class CardServer:
                 "review": None if review is None else self._skipped(review, place, annotations),
                 "tags": with_keys(settings.tags or (), keys.values()),
                 "guidelines": settings.all_guidelines,
-                "links": {
-                    "Download or replay it": f"Replay?session={session.id}",
-                    "New session on this data": f"./?new={session.dataset.id}",
-                },
                 "preferences": preferences,
             }
 

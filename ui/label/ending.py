@@ -20,7 +20,6 @@ from ..page import annotator, capitalized, complain, counted, small_note
 from .card_server import CardServer
 
 TAKE = "How many items to take, the surest first"
-TAKE_HELP = "The list of positives has {:,}: items answered or predicted as positive. You can take fewer or more."
 GO_THROUGH = "Go through the list"
 GO_THROUGH_HELP = "Opens it next to the card, without the items that have a label. Your answers make it better."
 CONTINUES = "Labeling continues at item {:,}, where the budget ran out."
@@ -51,7 +50,8 @@ def ending(server: CardServer) -> None:
             table_button(session)
         downloads_button(session.store, session.settings, session)
     if session.room > 0 and owned:
-        more_labels(session, "add-labels")
+        with st.popover("Add labels"):
+            more_labels(session, "add-labels")
     elif owned and not session.several and (left := session.rounds - len(another_pass.labels(session).labels)):
         _another_pass(session, left)
     if is_ranked and session.multiclass:
@@ -89,9 +89,7 @@ def _list(server: CardServer) -> None:
     usual = max(1, ranking.listed)
     steps = {step for size in (10**power for power in range(1, 8)) for step in (size, 2 * size, 5 * size)}
     sizes = sorted({step for step in steps if step < min(items, 2 * usual)} | {usual, items})
-    first = st.select_slider(
-        TAKE, sizes, usual, format_func=lambda size: f"{size:,}", key="take", help=TAKE_HELP.format(ranking.listed)
-    )
+    first = st.select_slider(TAKE, sizes, usual, format_func=lambda size: f"{size:,}", key="take")
     if depths := ranking.depths([first]):
         small_note(capitalized(depths[0].sentence(session.settings.positive_name)))
     with st.container(horizontal=True):
