@@ -75,8 +75,7 @@ class Card {
 
   build() {
     const html = `<section part="card" class="oal card" aria-label="Labeling card">
-      <div part="tools" class="tools row small muted" role="group" aria-label="Tools"></div>
-      <div class="above row small muted">
+      <div part="tools" class="tools wrap small muted" role="group" aria-label="Tools">
         <p part="why" class="why clamp grow"></p><p part="title" class="title cut tiny" dir="auto"></p>
       </div>
       <div part="sheet" class="sheet column">
@@ -128,13 +127,13 @@ class Card {
     this.smaller = this.tool("smaller", "A−", "Smaller text", () => this.resize(-1));
     this.larger = this.tool("larger", "A+", "Larger text", () => this.resize(1));
     this.remap = this.tool("keys", "Keys", "Choose other keys", () => this.keys.open());
-    const others = h("span.row.grow", { hidden: true }, this.noting, this.switch, this.smaller, this.larger, this.remap);
+    const others = h("span.row", { hidden: true }, this.noting, this.switch, this.smaller, this.larger, this.remap);
     const unfold = () => {
       others.hidden = !others.hidden;
       more.setAttribute("aria-expanded", !others.hidden);
     };
     const more = quietButton("button.tool.bare", { "aria-expanded": false, ...testid("more") }, unfold, "Tools");
-    this.tools.append(this.guide, more, others);
+    this.tools.prepend(this.guide, more, others);
     this.skip = this.button("skip", null, "Skip", "skip");
     this.undo = this.button("undo", null, "Undo", "undo");
     this.buttons.append(this.skip, this.undo);

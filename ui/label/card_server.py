@@ -230,7 +230,7 @@ class CardServer:
         place = frame["place"]
         if place["end"] in ("budget", "stream"):  # outside the lock: scoring a long stream must not delay an answer
             place["found"], remarks = self.outcome
-            place["result"] = "\n".join([*remarks, SAVED, *self._more_items(place["end"])])
+            place["result"] = "\n".join([*remarks, *self._more_items(place["end"])])
         return frame
 
     def _frame(self, problem: str | None, annotator: str, review: int | None, marks: bool | None) -> dict[str, Any]:

@@ -330,7 +330,7 @@ class Outcome(NamedTuple):
             hits += f" Random questions would have given about {self.labels * value:,.0f} ({percent(value)}{between})."
         listed = f"The list of positives has {self.ranking.listed:,} of {self.listed.size:,} items"
         depths = self.ranking.depths([self.ranking.listed]) if self.ranking.listed else None
-        return [hits, f"{listed}: {depths[0].sentence(name)}" if depths else f"{listed}."]
+        return [hits, f"{listed}: {depths[0].sentence}" if depths else f"{listed}."]
 
     def lines(self, name: str) -> list[tuple[str, str]]:
         """Return the result as table rows, (name, value in words). name: name of the positive class."""
