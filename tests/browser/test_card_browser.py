@@ -149,9 +149,9 @@ def test_space_skips_wherever_was_clicked(label, store):
     page.get_by_role("tab", name="List").click()
     skipped(1)
     tab(page, "Pushed")
-    page.get_by_text("Wrong marks train the model").click()
+    page.get_by_text("The model learns marks").click()
     skipped(2)
-    expect(page.get_by_role("switch", name="Wrong marks train the model")).to_be_checked()
+    expect(page.get_by_role("switch", name="The model learns marks")).to_be_checked()
     page.get_by_role("button", name="Your name", exact=True).click()
     page.get_by_role("button", name="Your name", exact=True).click()
     skipped(3)
@@ -168,13 +168,58 @@ def test_space_skips_wherever_was_clicked(label, store):
 
 
 def test_only_controls_that_do_something_are_shown_at_the_beginning(label):
-    """The card has at most nine controls before the first answer, none of them disabled, and no panel is empty. After
-    the first answer, Undo and History appear."""
+    """None of the card's controls is disabled before the first answer, and no panel is empty. After the first answer,
+    Undo and History appear."""
     _, card = label()
     page, controls = card.page, card.root.locator("button:visible")
-    assert controls.count() <= 9
     assert [] == [each for each in controls.all() if each.get_attribute("aria-disabled") == "true"]
     expect(page.get_by_role("tab")).to_have_text(["Progress", "List", "More"])
     card.press("a")
     expect(card("undo")).to_be_visible()
     tab(page, "History")
+
+
+# The controls (buttons, links, tabs, fields) and the words (with a letter) inside the window. The navigation between
+# pages and Streamlit's toolbar do not count, nor the item, icons and names of keys; what the card says at the end does.
+SEEN = """() => {
+  const not = "[data-testid=oal-card]:not(.ended) [data-testid=oal-text], kbd, [data-testid=stIconMaterial], " +
+    ".st-key-top, [data-testid=stHeader], style, script";
+  const isSeen = (node) => {
+    const { top, bottom, width } = node.getBoundingClientRect();
+    return width > 1 && top < innerHeight && bottom > 0;
+  };
+  const controls = [], words = [];
+  const visit = (node) => {
+    if (node.nodeType === Node.TEXT_NODE) {
+      const range = document.createRange();
+      range.selectNodeContents(node);
+      if (isSeen(range)) words.push(...node.textContent.split(/\\s+/).filter((word) => /\\p{L}/u.test(word)));
+    } else if (!node.matches?.(not) && node.checkVisibility?.({ visibilityProperty: true }) !== false) {
+      if (node.matches?.("a[href], button, input, select, textarea, summary, [role=tab], [role=slider]")) {
+        if (isSeen(node)) controls.push(node.getAttribute("aria-label") ?? node.textContent);
+      }
+      for (const child of (node.shadowRoot ?? node).childNodes) visit(child);
+    }
+  };
+  visit(document.body);
+  return [controls, words];
+}"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("answers", "sentence"), [
+    (0, "10 more answers to go"), (12, "You have found"), (20, "more answers would"),
+])  # fmt: skip
+def test_little_is_seen_beside_the_item(visit, app, store, texts, answers, sentence):
+    """At the beginning, while labels are given and at the end, a person sees at most nine controls and sixty words
+    beside the item."""
+    session = Session(store, create(store, texts, "auto", goal="find", budget=20))
+    for k in range(answers):
+        asked = session.place.asked
+        session.answer(f"{session.id} {k}", asked.id, 1 if asked.item % 5 == 0 else -1)
+    page = visit(app, f"/Label?session={session.id}")
+    page.get_by_test_id("oal-card").wait_for()
+    page.get_by_text(sentence).wait_for()
+    expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
+    controls, words = page.evaluate(SEEN)
+    assert (len(controls) <= 9, len(words) <= 60) == (True, True), (controls, " ".join(words))

@@ -140,7 +140,7 @@ def audit(session: Session) -> tuple[list[tuple[str, ...]], list[tuple[str, str]
         lines.append((f"{session.settings.positive_name} among {items:,} items", words))
     if best := now[1][1]["f1"]:
         half, answers = (best.high - best.low) / 2, session.state.spent
-        worth = f"F1 ± {half * sqrt(answers / (answers + MORE)):.2f} instead of ± {half:.2f}, roughly"
+        worth = f"F1 to about ± {half * sqrt(answers / (answers + MORE)):.2f}, now ± {half:.2f}"
         lines.append((f"{MORE} more answers", worth))
     elif reason := estimates.of_session(both).reason:
         lines.append(("Quality", reason))
@@ -343,7 +343,7 @@ class Outcome(NamedTuple):
             lines.append(("Random questions would have given", f"about {self.labels * value:,.0f}{between}"))
         lines.append(("List of positives", f"{self.ranking.listed:,} of {self.listed.size:,} items"))
         if self.ranking.listed and (depths := self.ranking.depths([self.ranking.listed])):
-            names = "Right in the list", f"Of all that are {name}, in the list", OF_THE_LIST.format(TITLES["f1"])
+            names = "Right in the list", "Found, of all", OF_THE_LIST.format(TITLES["f1"])
             lines += zip(names, depths[0].in_words)
         return lines
 

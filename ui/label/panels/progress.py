@@ -24,10 +24,7 @@ RECENT = 50  # latest answers, whose share of positives tells how many the next 
 LATER = "The items that you have found are counted here after {} answers: {} to go."
 UNKNOWN = "{} of your {} are {}. How many are missing can be said after five answers of either kind."
 COMPUTING = "This is being computed."
-CLOSED = (
-    "Estimates end at item {:,}, where the last label was spent. They understate the final model, which was still "
-    "learning until then."
-)
+CLOSED = "Estimates end at item {:,}, where the last label was spent. The final model is probably better."
 
 
 def show(server: CardServer) -> None:
