@@ -345,7 +345,8 @@ def chosen_session(store: Store) -> int | None:
 def heading(name: str, details: str = "") -> None:
     """Show a session's name, and details in wide windows."""
     st.html(
-        f'<div class="oal-heading" style="display:flex;gap:.2rem 1rem;flex-wrap:wrap;align-items:baseline;overflow-wrap:anywhere">'
+        '<div class="oal-heading" style="display:flex;gap:.2rem 1rem;flex-wrap:wrap;align-items:baseline;'
+        'overflow-wrap:anywhere">'
         f'<b style="font-size:1.25rem" dir="auto">{html.escape(name)}</b>'
         f'<span class="oal-wide" style="opacity:.75">{html.escape(details)}</span></div>'
     )

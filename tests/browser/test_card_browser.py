@@ -186,15 +186,14 @@ SEEN = """() => {
     ".st-key-top, [data-testid=stHeader], style, script";
   const isSeen = (node) => {
     const { top, bottom, width } = node.getBoundingClientRect();
-    return width > 1 && top < innerHeight && bottom > 0;
+    return width > 1 && top < innerHeight && bottom > 0 && getComputedStyle(node).visibility === "visible";
   };
   const controls = [], words = [];
   const visit = (node) => {
     if (node.nodeType === Node.TEXT_NODE) {
-      const range = document.createRange();
-      range.selectNodeContents(node);
-      if (isSeen(range)) words.push(...node.textContent.split(/\\s+/).filter((word) => /\\p{L}/u.test(word)));
-    } else if (!node.matches?.(not) && node.checkVisibility?.({ visibilityProperty: true }) !== false) {
+      if (!node.parentElement || !isSeen(node.parentElement)) return;
+      words.push(...node.textContent.split(/\\s+/).filter((word) => /\\p{L}/u.test(word)));
+    } else if (!node.matches?.(not)) {
       if (node.matches?.("a[href], button, input, select, textarea, summary, [role=tab], [role=slider]")) {
         if (isSeen(node)) controls.push(node.getAttribute("aria-label") ?? node.textContent);
       }
