@@ -57,6 +57,7 @@ def test_a_panel_drawn_anew_leaves_the_focus_where_it_was(label, store):
 
     for _ in range(10):
         answer()
+    tab(page, "For researchers")
     table = page.locator("[tabindex='0']:has(> .oal-result)")
     table.focus()
     old = table.inner_text()
@@ -104,7 +105,7 @@ def test_long_class_names_wrap(label, names):
     """Class names of sixty letters wrap inside their buttons. The buttons are large enough for a thumb, do not overlap,
     and stay on the screen of a desktop or a phone."""
     _, card = label(**names)
-    card.page.get_by_text("Curves and figures appear here").wait_for()
+    card.page.get_by_text("are counted here after").wait_for()
     for window in (DESKTOP, PHONE):
         card.page.set_viewport_size(window)
         fits(card.page)

@@ -44,7 +44,7 @@ def test_the_buttons_are_on_the_screen_and_never_move(visit, app, store, papers,
         guidelines=asked,
     )  # fmt: skip
     card = Card(visit(app, f"/Label?session={session}", viewport=window))
-    card.page.get_by_text("Curves and figures appear here").wait_for()
+    card.page.get_by_text("are counted here after").wait_for()
     parts = ("text", "tags", "button-1", "button--1", "skip", "undo", "counters", "more")
     places = {part: bounds(card(part)) for part in parts}
     for key in ("x", "a", " ", "x", "z", "x", "a"):
@@ -118,7 +118,7 @@ def test_no_page_is_wider_than_its_window(visit, app, store, keep, tmp_path):
     fits_both()
     page.goto(app.url(f"/Label?session={session}"))
     Card(page)
-    page.get_by_text("Curves and figures appear here").wait_for()
+    page.get_by_text("are counted here after").wait_for()
     fits_both()
     page.goto(app.url("/Data"))
     page.get_by_test_id("stFileUploader").wait_for()

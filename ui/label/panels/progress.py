@@ -67,8 +67,8 @@ def _headline(server: CardServer, run: Session | OneQuestion, name: str | None) 
     )
     finds = ranking and outcome.finds(ranking)
     if finds:
-        found, more = finds.sentences(labels[-RECENT:], run.settings.positive_name)
-        say(*[found] * (not server.session.place.progress.end), more, margin="0 0 .2rem")  # at the end the card says it
+        first, more = finds.sentences(labels[-RECENT:], run.settings.positive_name)
+        say(*[first] * (not server.session.place.progress.end), more, margin="0 0 .2rem")  # at the end the card says it
     else:
         answers = counted(len(labels), "answer")
         words = UNKNOWN.format(f"{labels.count(1):,}", answers, run.settings.positive_name)
