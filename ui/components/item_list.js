@@ -306,13 +306,13 @@ class ItemList {
   }
 
   choice({ id, snippet }, digit, ticked) {
-    const toggle = () => {
+    const box = h("input.tick", { type: "checkbox", "data-at": `${id}` });
+    box.checked = ticked;
+    box.onchange = () => {
       this.batch.ticked[ticked ? "delete" : "add"](id);
       this.draw();
     };
-    const attributes = { role: "checkbox", "aria-checked": ticked, "data-at": `${id}` };
-    const words = h("span.plain", { dir: "auto" }, snippet);
-    return h("li", button("button.head.tick.row.bare", attributes, toggle, key(digit), words));
+    return h("li", h("label.head.row", box, key(digit), h("span.plain", { dir: "auto" }, snippet)));
   }
 
   line(row, open, pending, kept) {

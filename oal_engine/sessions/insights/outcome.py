@@ -177,14 +177,14 @@ def _metric_lines(session: Session) -> Iterator[tuple[str, str]]:
 
 
 def about_known_labels(run: Run) -> list[str]:
-    """Say in a sentence how many labels were known from elsewhere; return an empty list if none was."""
+    """Say how many labels are no answers to questions; return an empty list if none was."""
     labels = [lesson.label for lesson in run.state.lessons if lesson.is_known and lesson.label]
     if not labels:
         return []
     positives = "" if run.multiclass else f" ({labels.count(1):,} {run.settings.positive_name})"
     return [
-        f"{len(labels):,} labels were known from elsewhere{positives}. The figures are about the "
-        f"{run.rounds - len(labels):,} items that were not known."
+        f"{len(labels):,} labels were known or given in List{positives}. The figures are about the other "
+        f"{run.rounds - len(labels):,} items."
     ]
 
 
