@@ -177,7 +177,7 @@ def _metric_lines(session: Session) -> Iterator[tuple[str, str]]:
 
 
 def about_known_labels(run: Run) -> list[str]:
-    """Say how many labels are no answers to questions; return an empty list if none was."""
+    """Say how many labels did not come from questions; return an empty list if none was."""
     labels = [lesson.label for lesson in run.state.lessons if lesson.is_known and lesson.label]
     if not labels:
         return []
