@@ -1,5 +1,8 @@
 """The Label page: the labeling card, and panels with the progress of the session."""
 
+from collections.abc import Callable
+from functools import partial
+
 import streamlit as st
 
 from oal_engine.kernel.spending import FIND
@@ -55,19 +58,27 @@ def draw_panels(server: CardServer) -> None:
         **({} if audited or finds else {"Passed" if server.session.multiclass else "Pushed": pushed.show}),
         "Check": check.show,
     }
-    panels = {
-        "Progress": progress.show,
-        **({} if reader or audited else {"List": find.show}),
+    more = {
         **(answered if begun and not reader else {}),
         **({"Learned": learned.show} if begun or server.session.settings.all_priors else {}),
         "Guidelines": guidelines.show,
+        **({"Team": team.show} if server.session.is_shared else {}),
+        **({"For researchers": progress.show_details} if progress.says_much(server) else {}),
     }
-    if server.session.is_shared:
-        panels["Team"] = team.show
-    for tab, show in zip(st.tabs(list(panels), key="panel", on_change="rerun"), panels.values()):
+    panels = {
+        "Progress": progress.show,
+        **({} if reader or audited else {"List": find.show}),
+        "More": partial(show_open, "more", more),
+    }
+    arrivals(server.session)
+    show_open("panel", panels, server)
+
+
+def show_open(key: str, panels: dict[str, Callable], server: CardServer) -> None:
+    """Show tabs, {name: the function that shows a panel}, and the panel of the open one."""
+    for tab, show in zip(st.tabs(list(panels), key=key, on_change="rerun"), panels.values()):
         if tab.open:
             with tab, guarded():
-                arrivals(server.session)
                 show(server)
 
 

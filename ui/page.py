@@ -61,6 +61,10 @@ h1 { font-size: 1.9rem !important; padding: .4rem 0 .2rem !important; }
 .oal-steps li { margin-left: 1.3rem; padding: 0; line-height: 1.35; }
 .oal-entry { line-height: 1.35; overflow-wrap: anywhere; }
 .oal-entry span { opacity: .75; }
+@media (max-height: 44rem) {
+  [data-testid="stMainBlockContainer"] { padding-top: .5rem; }
+  [data-testid="stElementContainer"]:has(.oal-heading) { display: none; }
+}
 @media (max-width: 640px) {
   [data-testid="stMainBlockContainer"] { padding: .8rem .9rem 1rem; }
   h1 { font-size: 1.5rem !important; }
@@ -348,7 +352,8 @@ def chosen_session(store: Store) -> int | None:
 def heading(name: str, details: str = "") -> None:
     """Show a session's name, and details in wide windows."""
     st.html(
-        f'<div style="display:flex;gap:.2rem 1rem;flex-wrap:wrap;align-items:baseline;overflow-wrap:anywhere">'
+        '<div class="oal-heading" style="display:flex;gap:.2rem 1rem;flex-wrap:wrap;align-items:baseline;'
+        'overflow-wrap:anywhere">'
         f'<b style="font-size:1.25rem" dir="auto">{html.escape(name)}</b>'
         f'<span class="oal-wide" style="opacity:.75">{html.escape(details)}</span></div>'
     )

@@ -1,7 +1,7 @@
 """Meanings of the terms on the pages, shown on hover or tap."""
 
 MEANINGS = {
-    "pushed": "Predicted as positive and passed on without asking you.",
+    "pushed": "The model called these positive, and you were not asked.",
     "push": "Counts every item as the model predicted it: a reader sees only the items predicted as positive.",
     "push-and-query": (
         "Counts the items that you were asked about as seen by a reader too, whatever the model predicted. With "

@@ -54,7 +54,7 @@ class Items:
         heading = [[above.title, 0]] if above.title else []
         if text and above.begins:
             heading, parts = _between(parts, 0, len(above.title)), _between(parts, above.begins, len(text))
-        reason = why(self.run, asked, place.progress) if show == "everything" else choice(self.run.settings)
+        reason = why(self.run, asked, place.progress) if show == "everything" else ""
         return {
             "id": asked.id,
             "number": asked.number,
@@ -64,7 +64,7 @@ class Items:
             "facts": above.facts,
             "parts": parts,
             "features": self._features(asked.item, share, weigh) if text is None else None,
-            "why": reason + self._seen(asked.item),
+            "why": (reason + self._seen(asked.item)).strip(),
             "old": asked.old,
             **({"asks": [k for k in range(len(several)) if asks(several, k)]} if (several := asked.parts) else {}),
         }

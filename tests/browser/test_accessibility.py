@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 from oal_engine.datasets import demo
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
-from tests.harness.browser import Card, Visitors, button, running
+from tests.harness.browser import Card, Visitors, button, running, tab
 from tests.harness.examples import add_texts, answer, compared, imported
 
 SERIOUS = ("serious", "critical")
@@ -59,7 +59,7 @@ def beside(name, inside=None):
 
     def act(page, names):
         Card(page)
-        page.get_by_role("tab", name=name).click()
+        tab(page, name)
         if inside:
             page.locator(inside).first.click()
 

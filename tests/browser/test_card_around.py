@@ -44,6 +44,7 @@ def test_a_key_of_a_note_is_nobody_elses(script):
     script.give(question(1, item=8), ALL)
     script.page.evaluate("heard.length = 0")
     script.press("n", "r", "c", "Escape", "n", "q", "Control+Enter")
+    script("more").click()
     script("keys").click()
     script.press("c", "Escape")
     assert not {"r", "c", "q"} & {*script.page.evaluate("heard")}
@@ -158,6 +159,7 @@ def test_the_text_has_five_sizes(script):
     script.give(1, ALL)
     places, sizes = bottoms(script), [size(script)]
     script.press("+")
+    script("more").click()
     script("larger").click()
     script.press("+", "+")
     assert script("larger").get_attribute("aria-disabled") == "true"
@@ -204,6 +206,7 @@ def test_preferences_that_make_no_sense_are_passed_over(script):
 
 def dialog(script):
     """Open the dialog for choosing keys. Return it."""
+    script("more").click()
     script("keys").click()
     return script("keys-dialog")
 

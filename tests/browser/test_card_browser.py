@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
-from tests.harness.browser import DESKTOP, PHONE, Card, bounds, fits, history
+from tests.harness.browser import DESKTOP, PHONE, Card, bounds, fits, history, tab
 from ui.label.card_server import CLASS_KEYS
 
 SWIPE = """(text, [along, down]) => {
@@ -57,20 +57,21 @@ def test_a_panel_drawn_anew_leaves_the_focus_where_it_was(label, store):
 
     for _ in range(10):
         answer()
+    tab(page, "For researchers")
     table = page.locator("[tabindex='0']:has(> .oal-result)")
     table.focus()
     old = table.inner_text()
     answer()
     expect(table).not_to_have_text(old, use_inner_text=True)
     expect(table).to_be_focused()
-    page.get_by_role("tab", name="History").click()
+    tab(page, "History")
     page.locator(".head").last.click()
     text = page.get_by_role("region", name="Item", exact=True)
     text.focus()
     answer()
     expect(page.locator(".head")).to_have_count(12)
     expect(text).to_be_focused()
-    page.get_by_role("tab", name="Guidelines").click()
+    tab(page, "Guidelines")
     page.locator("summary").filter(has_text="Write").click()
     draft = page.get_by_role("textbox", name="Guidelines")
     draft.fill("a draft")
@@ -83,16 +84,16 @@ def test_a_panel_drawn_anew_leaves_the_focus_where_it_was(label, store):
 def test_tabs_drawn_anew_leave_the_focus_where_it_was(label):
     page = label()[1].page
     expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
-    tab = page.get_by_role("tab", name="Guidelines")
+    last = page.get_by_role("tab", name="More")
     drawn_anew = "list => list.replaceWith(list.cloneNode(true))"
     page.get_by_role("tab", name="List").focus()
-    tab.focus()
+    last.focus()
     page.get_by_role("tablist").evaluate(drawn_anew)
-    expect(tab).to_be_focused()
+    expect(last).to_be_focused()
     page.mouse.click(5, 5)
     page.get_by_role("tablist").evaluate(drawn_anew)
     page.evaluate("new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
-    expect(tab).not_to_be_focused()
+    expect(last).not_to_be_focused()
 
 
 @pytest.mark.slow
@@ -144,19 +145,19 @@ def test_space_skips_wherever_was_clicked(label, store):
     expect(page.get_by_role("tab", name="List")).to_be_focused()
     page.get_by_text("Search all items").wait_for()
     page.keyboard.press("ArrowRight")
-    expect(page.get_by_role("tab", name="Guidelines")).to_be_focused()
+    expect(page.get_by_role("tab", name="More")).to_be_focused()
     page.keyboard.press(" ")
     page.get_by_role("tab", name="List").click()
     skipped(1)
-    page.get_by_role("tab", name="Pushed").click()
-    page.get_by_text("Wrong marks train the model").click()
+    tab(page, "Pushed")
+    page.get_by_text("The model learns marks").click()
     skipped(2)
-    expect(page.get_by_role("switch", name="Wrong marks train the model")).to_be_checked()
+    expect(page.get_by_role("switch", name="The model learns marks")).to_be_checked()
     page.get_by_role("button", name="Your name", exact=True).click()
     page.get_by_role("button", name="Your name", exact=True).click()
     skipped(3)
     expect(page.get_by_role("textbox", name="Your name")).to_have_count(0)
-    page.get_by_role("tab", name="Guidelines").click()
+    tab(page, "Guidelines")
     page.get_by_text("Write the guidelines").click()
     page.get_by_role("textbox", name="Guidelines").fill("Count every walk.")
     page.get_by_role("textbox", name="Guidelines").blur()
@@ -168,13 +169,57 @@ def test_space_skips_wherever_was_clicked(label, store):
 
 
 def test_only_controls_that_do_something_are_shown_at_the_beginning(label):
-    """The card has at most nine controls before the first answer, none of them disabled, and no panel is empty. After
-    the first answer, Undo and History appear."""
+    """None of the card's controls is disabled before the first answer, and no panel is empty. After the first answer,
+    Undo and History appear."""
     _, card = label()
     page, controls = card.page, card.root.locator("button:visible")
-    assert controls.count() <= 9
     assert [] == [each for each in controls.all() if each.get_attribute("aria-disabled") == "true"]
-    expect(page.get_by_role("tab")).to_have_text(["Progress", "List", "Guidelines"])
+    expect(page.get_by_role("tab")).to_have_text(["Progress", "List", "More"])
     card.press("a")
     expect(card("undo")).to_be_visible()
-    expect(page.get_by_role("tab", name="History")).to_be_visible()
+    tab(page, "History")
+
+
+# The controls (buttons, links, tabs, fields) and the words (with a letter) inside the window. The navigation between
+# pages and Streamlit's toolbar do not count, nor the item, icons and names of keys; what the card says at the end does.
+SEEN = """() => {
+  const not = "[data-testid=oal-card]:not(.ended) [data-testid=oal-text], kbd, [data-testid=stIconMaterial], " +
+    ".st-key-top, [data-testid=stHeader], style, script";
+  const isSeen = (node) => {
+    const { top, bottom, width } = node.getBoundingClientRect();
+    return width > 1 && top < innerHeight && bottom > 0 && getComputedStyle(node).visibility === "visible";
+  };
+  const controls = [], words = [];
+  const visit = (node) => {
+    if (node.nodeType === Node.TEXT_NODE) {
+      if (!node.parentElement || !isSeen(node.parentElement)) return;
+      words.push(...node.textContent.split(/\\s+/).filter((word) => /\\p{L}/u.test(word)));
+    } else if (!node.matches?.(not)) {
+      if (node.matches?.("a[href], button, input, select, textarea, summary, [role=tab], [role=slider]")) {
+        if (isSeen(node)) controls.push(node.getAttribute("aria-label") ?? node.textContent);
+      }
+      for (const child of (node.shadowRoot ?? node).childNodes) visit(child);
+    }
+  };
+  visit(document.body);
+  return [controls, words];
+}"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("answers", "sentence"), [
+    (0, "10 more answers to go"), (12, "You have found"), (20, "more answers would"),
+])  # fmt: skip
+def test_little_is_seen_beside_the_item(visit, app, store, texts, answers, sentence):
+    """At the beginning, while labels are given and at the end, a person sees at most nine controls and sixty words
+    beside the item."""
+    session = Session(store, create(store, texts, "auto", goal="find", budget=20))
+    for k in range(answers):
+        asked = session.place.asked
+        session.answer(f"{session.id} {k}", asked.id, 1 if asked.item % 5 == 0 else -1)
+    page = visit(app, f"/Label?session={session.id}")
+    page.get_by_test_id("oal-card").wait_for()
+    page.get_by_text(sentence).wait_for()
+    expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
+    controls, words = page.evaluate(SEEN)
+    assert (len(controls) <= 9, len(words) <= 60) == (True, True), (controls, " ".join(words))

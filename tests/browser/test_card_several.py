@@ -316,3 +316,19 @@ def test_a_phone_has_a_line_below_the_other_and_confirms_at_the_bottom(script, g
     assert bounds(script("lines"))[2] - bounds(script("unsure-1"))[2] < 2
     assert all(bounds(script(name))[3] <= bounds(script("confirm"))[1] for name in ("lines", "skip"))
     script.page.set_viewport_size(DESKTOP)
+
+
+def test_at_150_percent_an_item_with_five_questions_has_twelve_lines(script, give):
+    """In a window of 911 x 600 pixels, which is 1366 x 900 at 150 %, the card is on the screen down to its bar, with
+    twelve lines of a long text."""
+    script.page.set_viewport_size({"width": 911, "height": 600})
+    script.page.evaluate("host.style.cssText = 'position: absolute; top: 64px; left: 32px; width: 497px'")
+    give(question(1, parts=[["word " * 900, 0]]), 5)
+    text = script("text")
+    lines = text.evaluate("""text => {
+      const { lineHeight, paddingTop } = getComputedStyle(text);
+      return (text.clientHeight - 2 * parseFloat(paddingTop)) / parseFloat(lineHeight);
+    }""")
+    assert lines >= 12
+    assert bounds(script("bar"))[3] <= 600
+    script.page.set_viewport_size(DESKTOP)

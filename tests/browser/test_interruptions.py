@@ -168,8 +168,8 @@ def test_a_page_that_was_left_does_not_take_the_next_one_away(label, store):
         tab.wait_for()
 
     leave("Replay", "a", "Verify")
-    leave("Label", "a", "Guidelines")
+    leave("Label", "a", "More")
     Card(page).saved()
     assert [row["label"] for row in store.answers(session) if row["label"]] == [1]
     leave("Replay", "[role=tab]:last-of-type", "Verify")
-    leave("Label", "[role=tab]:last-of-type", "Guidelines")
+    leave("Label", "[role=tab]:last-of-type", "More")

@@ -40,6 +40,14 @@ LIST = {
 }  # fmt: skip
 
 
+def mount(page, **changes):
+    """Show a list alone on the test page, without what an earlier test stored in the browser."""
+    page.goto(ADDRESS)
+    page.evaluate("localStorage.clear()")
+    page.evaluate(MOUNT, [text(["dom.js", "outbox.js", "item_list.js"]), LIST | changes])
+    page.evaluate("show()")
+
+
 @pytest.fixture(scope="module")
 def goods(keep):
     """The id of a data set of 800 short texts, of which every third one is good."""
@@ -58,8 +66,9 @@ def ended(store, dataset, budget=30, wrong=0):
 
 def walk(page, name):
     """Open a panel and its first row, with the keyboard alone."""
-    page.get_by_role("tab", name=name).focus()
-    page.keyboard.press("Enter")
+    for each in (name,) if name == "List" else ("More", name):
+        page.get_by_role("tab", name=each).focus()
+        page.keyboard.press("Enter")
     page.locator(".rows .head").first.wait_for()
     for _ in range(20):
         page.keyboard.press("Tab")
@@ -78,7 +87,7 @@ PANELS = {
     "List": ({}, go_through, "ax", lambda store, id: store.known_labels(id)),
     "Pushed": ({}, partial(walk, name="Pushed"), "x", lambda store, id: store.marks(id)),
     "Check": (
-        {"budget": 400, "wrong": 2},
+        {"budget": 800, "wrong": 4},
         partial(walk, name="Check"),
         "a",
         lambda store, id: store.events(id, "corrected"),
@@ -115,9 +124,7 @@ def test_sixty_keys_store_sixty_labels(visit, app, store, goods, panel):
 def test_keys_are_heard_while_the_page_draws_the_list_anew(page):
     """If the page takes an open list away and draws it anew, keys pressed meanwhile label its next rows, and the new
     list has the focus and goes on after them."""
-    page.goto(ADDRESS)
-    page.evaluate(MOUNT, [text(["dom.js", "outbox.js", "item_list.js"]), LIST])
-    page.evaluate("show()")
+    mount(page)
     page.keyboard.press("a")
     page.evaluate("takeAway()")
     page.keyboard.press("x")
@@ -127,6 +134,50 @@ def test_keys_are_heard_while_the_page_draws_the_list_anew(page):
     page.clock.run_for(10_000)  # the old list has ended by now
     page.keyboard.press("x")
     assert [[0, 1], [1, -1], [2, 1], [3, -1]] == page.evaluate("events()")
+
+
+def test_a_key_that_changes_nothing_says_so(page):
+    """The key of the answer that an item has already stores nothing; its row then says that the answer was kept, until
+    it gets another one."""
+    chosen = [[1, "Yes", True, ["a"]], [-1, "No", False, ["x"]]]
+    rows = [row | {"actions": chosen} for row in LIST["rows"]]
+    mount(page, rows=rows)
+    page.keyboard.press("a")
+    page.keyboard.press("x")
+    page.clock.run_for(5_000)
+    kept = page.locator(".rows li", has_text="kept")
+    expect(kept).to_have_count(1)
+    assert [[1, -1]] == page.evaluate("events()")
+    kept.locator(".head").click()
+    page.get_by_role("button", name="No").click()
+    expect(kept).to_have_count(0)
+    page.clock.run_for(5_000)
+    assert {(0, -1), (1, -1)} == {tuple(each) for each in page.evaluate("events()")}
+
+
+def test_ten_are_labeled_at_once(page):
+    """Digits, Space and arrows tick some of ten items; Enter stores a label for each one, and the next ten are shown.
+    They cannot be stored before they can be read, and an item that shows only a part of its text is none of them."""
+    rows = [ROW | {"id": k, "snippet": f"item {k}", "brief": k != 2} for k in range(14)]
+    mount(page, rows=rows, walk="", tick=["Good", "Other"])
+    page.get_by_role("button", name="Ten at once").click()
+    expect(page.locator(".rows li")).to_have_text([f"{(k + 1) % 10}item {k + (k > 1)}" for k in range(10)])
+    page.keyboard.press("3")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Space")
+    page.keyboard.press("Enter")
+    expect(page.get_by_test_id("oal-list-problem")).to_have_text("Not stored: the items had just changed.")
+    page.clock.run_for(2_000)
+    expect(page.get_by_test_id("oal-list-store")).to_have_text("EnterStore 2 Good, 8 Other")
+    page.keyboard.press("Enter")
+    page.clock.run_for(5_000)
+    labels = {k: 1 if k in (1, 3) else -1 for k in range(11) if k != 2}
+    assert labels == dict(page.evaluate("events()"))
+    expect(page.locator(".rows li")).to_have_text(["1item 11", "2item 12", "3item 13"])
+    page.keyboard.press("a")
+    expect(page.get_by_test_id("oal-list-problem")).to_have_text("A was not stored. No item is open.")
+    page.keyboard.press("Escape")
+    expect(page.locator(".tick")).to_have_count(0)
 
 
 @pytest.mark.slow

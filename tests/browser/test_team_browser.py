@@ -11,7 +11,7 @@ from oal_engine.sessions.insights import agreement
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
 from oal_engine.store import Store
-from tests.harness.browser import Card, warmed
+from tests.harness.browser import Card, tab, warmed
 from tests.harness.examples import add_texts
 
 PEOPLE = ("anna", "ben", "carla")
@@ -54,7 +54,7 @@ def test_a_team_labels_to_the_end_while_the_server_is_killed(visit, app, store, 
     assert given == BUDGET + len(store.opinions(session))
     assert set(PEOPLE) == {row["annotator"] for row in rows}
     assert agreement.answer_pairs(opened)
-    pages[0].get_by_role("tab", name="Team").click()
+    tab(pages[0], "Team")
     pages[0].get_by_text(re.compile(r"kappa 1\.00")).wait_for()
     file = io.StringIO()
     publish(store, session, file)

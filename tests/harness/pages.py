@@ -72,18 +72,24 @@ def words(at):
     )
 
 
-def details(at, session):
+def details(at):
     """Show the figures for researchers on the Label page, and check that the page does not fail."""
-    assert not at.toggle(key=f"researchers-{session}-toggle").set_value(True).run().exception
+    assert not beside(at, "For researchers").exception
     return at
+
+
+def beside(at, name):
+    """Open the panel `name` beside the card."""
+    at.session_state["panel"] = name if name in ("Progress", "List") else "More"
+    at.session_state["more"] = name
+    return at.run()
 
 
 def listed(session, name, at=None, **state):
     """Run the Label page and open the panel `name`, with the state that a browser would send for its list. Check that
     the page does not fail."""
     at = at or run("pages/1_Label.py", session=str(session), annotator="carla")
-    at.session_state["panel"] = {"find": "List"}.get(name, name.title())
-    at.run()
+    beside(at, {"find": "List"}.get(name, name.title()))
     at.session_state[f"{name}-{session}"] = state
     assert not at.run().exception
     return at

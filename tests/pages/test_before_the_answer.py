@@ -116,7 +116,7 @@ def test_another_verdict_shows_the_same_item(server):
     assert any(weight for _, weight in shown["parts"])
     other = {"margin": -place.asked.margin, "predicted": -place.asked.predicted, "probability": 0.9, "audit": 1}
     assert shown == server._items.question(replace(place.asked, **other), place, "marks")
-    assert "Chosen by the query rule or at random." == shown["why"]
+    assert "" == shown["why"]
 
 
 def test_what_the_model_said_is_told_after_an_answer_and_not_after_a_skip(server):
@@ -135,7 +135,7 @@ def test_what_the_model_said_is_told_after_an_answer_and_not_after_a_skip(server
     skipped = answer(server, "skip", SKIP)
     payload = server.payload(None, "anna", 0)
     assert payload["verdict"] is None
-    assert "Chosen by the query rule or at random." == payload["review"]["questions"][0]["why"]
+    assert "" == payload["review"]["questions"][0]["why"]
     rows = history.page(server, messages.View())["rows"]
     assert (skipped.id, f"question {skipped.number}") == (rows[0]["id"], rows[0]["by"].split(" · ")[0])
     assert "chance" not in rows[0]["by"]
@@ -147,7 +147,7 @@ def test_what_the_model_said_is_told_after_an_answer_and_not_after_a_skip(server
     assert None not in [values[at - 1] for values in told]
     assert player.place(f"r{skipped.round + 1}") is None
     place = player.place(f"q{skipped.number}")
-    assert "Chosen by the query rule or at random." == place["why"]
+    assert "" == place["why"]
     assert {0} == {weight for _, weight in place["item"]["parts"]}
     answer(server)
     values = {"id": "late", "action": "correct", "question": skipped.id, "label": 1, "was": SKIP}

@@ -6,7 +6,7 @@ from oal_engine import datasets
 from oal_engine.datasets import reading
 from oal_engine.sessions.settings import create
 from tests.harness.markup import MARKUP
-from tests.harness.pages import BINARY, listed, press, run, words
+from tests.harness.pages import BINARY, beside, listed, press, run, words
 from ui.label import messages
 from ui.label.card_server import CardServer, with_keys
 from ui.label.panels import history
@@ -41,8 +41,7 @@ def question(server):
 
 def panel(server, name):
     at = run("pages/1_Label.py", session=str(server.session.id), annotator="anna")
-    at.session_state["panel"] = name
-    return at.run()
+    return beside(at, name)
 
 
 @pytest.mark.slow

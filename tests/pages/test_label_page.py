@@ -98,14 +98,10 @@ def test_plotly_accepts_the_charts(work):
 
 @pytest.mark.parametrize(("budget", "more"), [(15, False), (200, True)])
 def test_the_end_says_what_comes_next(work, keep, budget, more):
-    """The card at the end links to the session's replay and to a new session on its data. Only if labels are left, it
-    says that new items will be asked about."""
+    """Only if labels are left, the card at the end says that new items will be asked about."""
     server = work(16, keep("few", 16), learner="pa-i", rule="all", budget=budget)  # a skip among them
     payload = server.payload()
     assert payload["place"]["question"] is None
-    assert [f"Replay?session={server.session.id}", f"./?new={server.session.dataset.id}"] == [
-        *payload["links"].values()
-    ]
     assert more == (MORE_ITEMS in payload["place"]["result"])
 
 
@@ -545,7 +541,7 @@ LATE = " At this pace"
     ({"labels": 68, "budget": 68, "streamed": 68, "stream": 68, "waiting": False}, range(68),
      "The budget was spent at the last item."),
     ({"labels": 200, "waiting": False}, range(0, 1000, 5),
-     "The budget was spent at item 996 of 10,000. Since then the model only predicts."),
+     "The budget was spent at item 996 of 10,000."),
 ])  # fmt: skip
 def test_the_budget_line_forecasts_how_long_the_labels_last(settings, rounds, sentence):
     """The forecast of when the labels run out uses the rate of the last answers, and appears after ten answers."""
@@ -570,14 +566,14 @@ def test_the_budget_line_compares_with_the_plan():
 
 
 @pytest.mark.parametrize(("settings", "then"), [
-    ({"pace": 0.5}, "5,000, then the model only predicts."), ({"pace": 1.0, "floor": 0.5}, "10,000."),
+    ({"pace": 0.5}, "5,000."), ({"pace": 1.0, "floor": 0.5}, "10,000."),
     ({"pace": 0.5, "audit": 0.25}, "5,000, then random checks until item 10,000."),
     ({"pace": 0.5, "floor": 0.5}, "5,000, then fewer questions until item 10,000."),
 ])  # fmt: skip
 def test_the_budget_line_says_until_when_a_paced_session_asks(settings, then):
     plan = replace(SETTINGS, **settings).plan()
     first, *_ = advice.spending(SETTINGS, plan, progress(), log(range(0, 1000, 10)))
-    assert f"100 labels left: questions come until about item {then}" == first
+    assert f"100 labels left. They last until about item {then}" == first
 
 
 @pytest.mark.parametrize(("rule", "draw", "sentence"), [
@@ -607,7 +603,7 @@ def test_answers_that_differ_from_the_file_are_counted_beside_the_figures(work, 
         )
     wrong = sum(entry.label != session.y[entry.item] for entry in session.log if entry.label)
     assert wrong >= 13
-    at = details(run("pages/1_Label.py", session=str(session.id)), session.id)
+    at = details(run("pages/1_Label.py", session=str(session.id)))
     sentence = f"{wrong} of 40 answers differ from the labels of the file; the figures use the file's labels."
     assert sentence in words(at)
     counted = session.evaluate(session.place.counts, "push_query")["accuracy"]
@@ -642,10 +638,10 @@ def test_estimates_have_intervals_and_never_stand_beside_exact_figures(work, kee
     and says that they understate the final model."""
     plain = keep("plain", 1200, reading.Columns(("text",)))
     few, many = work(20, plain, **BINARY), work(150, plain, 3, **BINARY)
-    at = details(run("pages/1_Label.py", session=str(few.session.id)), few.session.id)
+    at = details(run("pages/1_Label.py", session=str(few.session.id)))
     assert estimates.of_session(few.session).reason in words(at)
     assert "F1, estimated" not in words(at)
-    text = words(details(run("pages/1_Label.py", session=str(many.session.id)), many.session.id))
+    text = words(details(run("pages/1_Label.py", session=str(many.session.id))))
     assert "F1, estimated" in text
     assert outcome.last_quarter(estimates.look(many.session)[1]) in text
     assert "so far" not in text
@@ -655,7 +651,7 @@ def test_estimates_have_intervals_and_never_stand_beside_exact_figures(work, kee
     closed = seen._replace(now=replace(seen.now, closed=1233))
     many.session.answer("one more", many.session.place.asked.id, -1)  # so that the page looks again
     monkeypatch.setattr(estimates, "look", lambda session, points=60: closed)
-    text = words(details(run("pages/1_Label.py", session=str(many.session.id)), many.session.id))
+    text = words(details(run("pages/1_Label.py", session=str(many.session.id))))
     assert "Estimates end at item 1,234" in text
     assert "understate the final model" in text
 
@@ -677,7 +673,7 @@ def test_a_class_named_by_one_letter_has_that_key(names, keys):
 
 def test_metrics_are_explained_where_they_stand(work):
     session = work().session.id
-    at = details(run("pages/1_Label.py", session=session), session)
+    at = details(run("pages/1_Label.py", session=session))
     bodies = " ".join(str(each.proto.body) for each in at.get("html"))
     for word in ("push", "push-and-query", "Weighted sum", "F1", "pushed", "Precision"):
         assert f'tabindex="0">{word}<span role="tooltip">{MEANINGS[word]}' in bodies

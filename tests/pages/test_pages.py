@@ -229,7 +229,7 @@ def test_a_stream_without_labels_says_why_it_has_no_figures_yet(store, tmp_path)
     assert "The items that you have found are counted here after 10 answers: 10 more answers to go." in shown
     for k in range(10):
         opened.answer(f"e{k}", opened.place.asked.id, -1)
-    at = details(run("pages/1_Label.py", session=str(opened.id)), opened.id)
+    at = details(run("pages/1_Label.py", session=str(opened.id)))
     assert "No estimate yet. It needs 5 more positive answers, at least one" in words(at)
     assert "Answers of each class" in words(at)
     assert "Weighted sum</b>" not in words(at)

@@ -10,7 +10,7 @@ import pytest
 from oal_engine import experiments
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SessionError, create
-from tests.harness.pages import ADMIN, BINARY, listed, press, run, words
+from tests.harness.pages import ADMIN, BINARY, beside, listed, press, run, words
 from ui import access, downloads, replay
 from ui.components import item_list
 from ui.gate import Gate
@@ -102,7 +102,7 @@ def test_a_reader_gets_no_card_and_no_list_to_correct_in(app_store, session, bec
     at = listed(session, "history", events=[forged])
     told = sent(session, LABEL | {"question": opened.place.asked.id})
     assert {"acked", "error", "removed"} == told.keys()
-    assert ["Progress", "Learned", "Guidelines"] == [tab.label for tab in at.tabs]
+    assert ["Progress", "More", "Learned", "Guidelines"] == [tab.label for tab in at.tabs]
     assert "You may read this session" in words(at)
     assert [1, None] == [row["label"] for row in app_store.answers(session)]
 
@@ -152,8 +152,7 @@ def test_few_files_are_made_at_once(tmp_path, monkeypatch):
 
 def people(session):
     at = run("pages/1_Label.py", session=str(session))
-    at.session_state["panel"] = "Guidelines"
-    return at.run()
+    return beside(at, "Guidelines")
 
 
 def pressed(at, label, nth=0):

@@ -108,8 +108,7 @@ def test_a_floor_is_forecast_in_the_form_and_shown_beside_the_card(app_store, ke
         asked = session.place.asked
         session.answer(f"e{k}", asked.id, 1 if "good" in session.dataset.item(asked.item)["text"] else -1)
     at = run("pages/1_Label.py", session=str(session.id))
-    at.session_state["panel"] = "Progress"
-    text = words(details(at.run(), session.id))
+    text = words(details(at))
     end, more = certainty.expected(session), certainty.labels_for(session)
     assert f"{certainty.of_session(session)} At the end probably {100 * end:.0f} %." in text
     assert (more <= 80) == (f"{more:,} more labels would raise" in text)
@@ -131,8 +130,7 @@ def test_a_floor_that_the_budget_cannot_give_is_called_so(app_store, keep):
     for k in range(20):
         session.answer(f"e{k}", session.place.asked.id, -1)
     at = run("pages/1_Label.py", session=str(session.id))
-    at.session_state["panel"] = "Progress"
-    text = words(details(at.run(), session.id))
+    text = words(details(at))
     assert certainty.NO_GUARANTEE in text
     assert "more labels would raise" not in text
 

@@ -130,16 +130,16 @@ PANELS = {"progress": "odd", "history": "", "pushed": "", "check": "", "learned"
 @pytest.mark.slow
 def test_panels_show_the_question_that_is_chosen(several):
     session = several(30).session.id
-    tabs = ["Progress", "List", "History", "Pushed", "Check", "Learned", "Guidelines"]
+    more = ["History", "Pushed", "Check", "Learned", "Guidelines", "For researchers"]
     for name, sentence in PANELS.items():
         at = listed(session, name, run("pages/1_Label.py", session=str(session), annotator="anna"))
-        assert tabs == [tab.label for tab in at.tabs]
+        assert ["Progress", "List", "More"] + more * (name != "progress") == [tab.label for tab in at.tabs]
         box = at.selectbox(key=f"question-{session}")
         assert NAMES == box.options
         assert not box.set_value("odd").run().exception
         assert sentence in words(at)
         if name == "progress":
-            assert "170 labels left" in words(details(at, session))
+            assert "170 labels left" in words(details(at))
 
 
 def test_history_corrects_one_question(several):
@@ -220,7 +220,8 @@ def test_what_is_pushed_is_labeled_for_one_question(several):
     row, left = listed("good")[0], session.place.progress.left
     assert ["good", "not good"] == [name for _, name, *_ in row["actions"]]
     at = run("pages/1_Label.py", session=str(session.id), annotator="carla")
-    at.session_state["panel"], at.session_state[f"question-{session.id}"] = "Pushed", "good"
+    at.session_state["panel"], at.session_state["more"] = "More", "Pushed"
+    at.session_state[f"question-{session.id}"] = "good"
     at.run()
     at.session_state[f"pushed-0-{session.id}"] = {"events": [{"id": "k1", "row": row["id"], "action": -1}]}
     assert not at.run().exception

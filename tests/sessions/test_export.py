@@ -422,7 +422,7 @@ def test_the_outcome_by_hand(store, data, algorithm):
     listed[[entry.round for entry in log]] = [entry.label > 0 for entry in log]
     assert listed.tolist() == reached.listed.tolist()
     (depth,) = reached.ranking.depths([reached.listed.sum()])
-    assert second == f"The list of positives has {depth.items} of {opened.rounds} items: {depth.sentence('Good')}"
+    assert second == f"The list of positives has {depth.items} of {opened.rounds} items: {depth.sentence}"
 
 
 @pytest.mark.slow

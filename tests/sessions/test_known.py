@@ -167,7 +167,7 @@ def test_the_summary_counts_known_labels_by_themselves(store):
     while opened.place.asked:
         say(opened, 1 if opened.place.asked.item % 3 else -1)
     assert outcome.summary(opened)[0] == (
-        "3 labels were known from elsewhere (2 Relevant). The figures are about the 297 items that were not known."
+        "3 labels were known or given in List (2 Relevant). The figures are about the other 297 items."
     )
     assert "that were not known" in str(certainty.of_session(opened))
     assert opened.place.progress.streamed == int(opened.state.counts.sum()) <= 297

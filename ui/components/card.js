@@ -75,8 +75,7 @@ class Card {
 
   build() {
     const html = `<section part="card" class="oal card" aria-label="Labeling card">
-      <div part="tools" class="tools row small muted" role="group" aria-label="Tools"></div>
-      <div class="above row small muted">
+      <div part="tools" class="tools wrap small muted" role="group" aria-label="Tools">
         <p part="why" class="why clamp grow"></p><p part="title" class="title cut tiny" dir="auto"></p>
       </div>
       <div part="sheet" class="sheet column">
@@ -128,7 +127,13 @@ class Card {
     this.smaller = this.tool("smaller", "A−", "Smaller text", () => this.resize(-1));
     this.larger = this.tool("larger", "A+", "Larger text", () => this.resize(1));
     this.remap = this.tool("keys", "Keys", "Choose other keys", () => this.keys.open());
-    this.tools.append(this.guide, this.noting, this.switch, this.smaller, this.larger, this.remap);
+    const others = h("span.row", { hidden: true }, this.noting, this.switch, this.smaller, this.larger, this.remap);
+    const unfold = () => {
+      others.hidden = !others.hidden;
+      more.setAttribute("aria-expanded", !others.hidden);
+    };
+    const more = quietButton("button.tool.bare", { "aria-expanded": false, ...testid("more") }, unfold, "Tools");
+    this.tools.prepend(this.guide, more, others);
     this.skip = this.button("skip", null, "Skip", "skip");
     this.undo = this.button("undo", null, "Undo", "undo");
     this.buttons.append(this.skip, this.undo);
@@ -259,9 +264,8 @@ class Card {
   stop(removed) {
     if (!removed) return this.report();
     const { place } = this.payload;
-    const links = { "All sessions": "./" };
     const over = { ...place, question: null, end: REMOVED, result: removed };
-    this.hear({ ...this.payload, place: over, branches: {}, previous: null, verdict: null, review: null, links });
+    this.hear({ ...this.payload, place: over, branches: {}, previous: null, verdict: null, review: null });
   }
 
   // sent: whether the card had sent events. If it had not, another tab has answered.
@@ -761,7 +765,7 @@ class Card {
       if (this.root.dataset.question !== `${question?.id ?? ""}`) this.seen = Infinity; // else only its marks have come
       this.closeNote();
       this.leaveFinder();
-      const [beginning, rest] = cut(question ? turns(content(question)) : ending(place, this.payload.links));
+      const [beginning, rest] = cut(question ? turns(content(question)) : ending(place));
       this.rest = rest;
       this.text.replaceChildren(...beginning);
       this.text.querySelector("a.fact")?.after(this.linkKey);
@@ -958,7 +962,7 @@ function slicer(from, to, at = 0) {
   };
 }
 
-function ending({ end, counters, result, found = [] }, links = {}) {
+function ending({ end, counters, result, found = [] }) {
   const labels = counters.budget === 1 ? "label" : "labels";
   const ends = {
     budget: `The budget of ${number(counters.budget)} ${labels} is spent`,
@@ -970,14 +974,14 @@ function ending({ end, counters, result, found = [] }, links = {}) {
   };
   return [
     h("p.end.strong", ends[end] ?? "There is nothing to label now"),
-    h("nav.next.wrap", { "aria-label": "What comes next" }, ...Object.entries(links).map(link)),
+    ...(end === REMOVED ? [h("nav.next", { "aria-label": "What comes next" }, link("All sessions", "./"))] : []),
     h("table.found", ...found.map(([name, value]) => h("tr", h("th", { scope: "row" }, name), h("td", value)))),
     h("p", result ?? "Every answer is saved."),
   ];
 }
 
 // A link that Streamlit follows like the browser's Back, without a reload, which would forget the annotator's name.
-function link([name, href]) {
+function link(name, href) {
   const node = h("a", { href }, name);
   node.onclick = (event) => {
     if (event.shiftKey || isModified(event)) return; // the browser opens a new tab or window

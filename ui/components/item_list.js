@@ -4,6 +4,9 @@
 const TYPED = 300; // ms without a key before a search is sent
 const SLOW = 3000; // ms to wait for the server's response before the next message is sent
 const LONGEST_SEARCH = 200;
+const DIGITS = "1234567890"; // keys of the rows that are labeled at once
+const GLANCE = 1000; // ms to see such rows before their labels are stored
+const TOO_SOON = "Not stored: the items had just changed.";
 
 class ItemList {
   constructor(parent, data) {
@@ -13,7 +16,8 @@ class ItemList {
     this.view = left?.view ?? view;
     this.outbox = new Outbox(`${name} ${session}`, data, (events) => this.tell("events", events));
     this.lines = new Map();
-    this.answered = left?.answered ?? new Set(); // ids of rows, in a walk: while keys label one row after the other
+    this.answered = left?.answered ?? new Map(); // by row: whether its label stays as it was, in a walk (by keys)
+    this.batch = left?.batch ?? null; // of rows that are labeled at once
     this.keys = new Set();
     this.news = left ? { view: this.view } : {};
     this.data = left?.data;
@@ -22,10 +26,12 @@ class ItemList {
       <div class="look row">
         <input part="search" type="search" aria-label="Search" placeholder="Search" maxlength="${LONGEST_SEARCH}">
         <select part="filter" aria-label="Show"></select>
+        <button part="several" type="button" class="turn">Ten at once</button>
       </div>
       <p part="problem" class="problem strong" role="alert"></p>
       <div part="list" class="list scroll box" role="region" aria-label="Items" tabindex="-1">
         <ol part="rows" class="rows"></ol></div>
+      <button part="store" type="button" class="store row filled"></button>
       <div part="pages" class="pages row muted">
         <span part="total" class="grow" role="status"></span><button part="newer" type="button" class="turn">Newer</button>
         <button part="older" type="button" class="turn">Older</button>
@@ -44,9 +50,11 @@ class ItemList {
     ]) {
       button.onclick = () => button.ariaDisabled === "true" || this.turn({ page: this.view.page + by });
     }
+    this.several.onclick = () => this.together(!this.batch);
+    this.store.onclick = () => this.storeBatch();
     this.listening = new AbortController();
     const options = { capture: true, signal: this.listening.signal };
-    document.addEventListener("keydown", (event) => this.press(event), options);
+    window.addEventListener("keydown", (event) => this.press(event), options); // before the card
     document.addEventListener("focusin", (event) => this.watch(event), options);
     document.addEventListener("pointerdown", (event) => this.watch(event), options);
     parent.append(this.root);
@@ -94,6 +102,7 @@ class ItemList {
     this.keep(data);
     put(this.problem, this.refused || (data.error ?? ""));
     this.setFilter(data.shows);
+    if (this.batch?.rows.length === 0) this.gather();
     this.draw();
     const first = data.walk && data.walk !== window.oalWalk ? this.next() : null; // once for each wish to go through it
     if (first) {
@@ -133,6 +142,7 @@ class ItemList {
 
   turn(change) {
     this.list.scrollTop = 0;
+    this.batch = null;
     this.look({ page: 0, open: null, walk: false, ...change });
   }
 
@@ -157,9 +167,13 @@ class ItemList {
   press(event) {
     const path = event.composedPath();
     const isHere = path.includes(this.list) || (this.hasKeys && path[0] === document.body);
-    if (!isHere || event.repeat || !isOurs(event) || !this.keys.has(letter(event))) return;
-    event.preventDefault();
+    if (!isHere || !isOurs(event)) return;
+    const ticks = this.batch && this.tickByKey(event);
+    if (!ticks && (event.repeat || !this.keys.has(letter(event)))) return;
     event.stopPropagation(); // the card has the same keys
+    if (event.key === " ") return; // the browser presses the row
+    event.preventDefault();
+    if (ticks) return;
     const row = this.data.rows.find(({ id }) => id === this.view.open);
     const chosen = row?.actions.find((action) => keysOf(action).includes(letter(event)));
     const problem = (!row && "No item is open.") || (!chosen && `It cannot be labeled here. ${row.means}`);
@@ -167,8 +181,8 @@ class ItemList {
     put(this.problem, this.refused);
     if (problem) return;
     if (!this.view.walk) this.answered.clear();
-    this.answered.add(row.id);
-    if (!chosen[2]) this.act(row.id, { action: chosen[0] });
+    if (!chosen[2]) this.act({ row: row.id, action: chosen[0] });
+    this.answered.set(row.id, chosen[2]);
     this.look({ open: this.next(row)?.id ?? null, walk: true });
     this.hold();
   }
@@ -182,12 +196,66 @@ class ItemList {
   }
 
   hold(preventScroll = true) {
-    (this.at(this.view.open) ?? this.list).focus({ preventScroll });
+    (this.at(this.view.open) ?? this.rows.querySelector(".tick") ?? this.list).focus({ preventScroll });
   }
 
-  act(row, change) {
+  // Ten at once: the ticked rows get the first class, the others the second one.
+
+  together(on) {
+    this.look({ open: null, walk: false });
+    if (on) this.gather();
+    else this.batch = null;
+    this.draw();
+    this.hold();
+  }
+
+  // Rows without a label that show all of their text.
+  get free() {
+    const isFree = ({ id, brief, actions }) => brief && !this.answered.has(id) && actions.every(([, , now]) => !now);
+    return this.data.rows.filter((row) => row.actions.length && isFree(row));
+  }
+
+  // Take the next rows, as many as fit on the screen.
+  gather() {
+    const rows = this.free.slice(0, DIGITS.length);
+    this.batch = { rows, ticked: new Set(), seen: performance.now() };
+    this.draw();
+    while (rows.length > 1 && this.list.scrollHeight > this.list.clientHeight) {
+      rows.pop();
+      this.draw();
+    }
+  }
+
+  storeBatch() {
+    const { rows, ticked, seen } = this.batch;
+    this.refused = performance.now() < seen + GLANCE ? TOO_SOON : "";
+    put(this.problem, this.refused);
+    if (this.refused) return;
+    this.act(...rows.map(({ id }) => ({ row: id, action: ticked.has(id) ? 1 : -1 })));
+    for (const { id } of rows) this.answered.set(id, false);
+    this.gather();
+    this.hold();
+  }
+
+  // Return whether a key was for the rows that are labeled at once.
+  tickByKey({ key, repeat }) {
+    const ticks = [...this.rows.querySelectorAll(".tick")];
+    const at = ticks.indexOf(this.rows.getRootNode().activeElement);
+    const to = { ArrowUp: at - 1, ArrowDown: at + 1 }[key];
+    if (to !== undefined) ticks[to]?.focus();
+    else if (DIGITS.includes(key)) ticks[DIGITS.indexOf(key)]?.click();
+    else if (key === "Enter") repeat || this.storeBatch();
+    else if (key === "Escape") this.together(false);
+    else return key === " ";
+    return true;
+  }
+
+  act(...changes) {
     this.refused = "";
-    this.outbox.push({ id: randomId(), annotator: this.data.annotator, row, ...change });
+    for (const change of changes) {
+      this.answered.delete(change.row);
+      this.outbox.push({ id: randomId(), annotator: this.data.annotator, ...change });
+    }
     this.draw();
     this.outbox.post();
   }
@@ -199,18 +267,21 @@ class ItemList {
   // What is on the screen
 
   draw() {
-    const { rows, empty } = this.data;
+    const { empty, tick } = this.data;
+    const rows = this.batch?.rows ?? this.data.rows;
     const { dataset: { at: focused } = {}, scrollTop } = this.rows.getRootNode().activeElement ?? {};
     const steady = this.view.walk ? this.rows.querySelector(".open") : this.at(this.view.open)?.parentElement;
     const top = steady?.offsetTop;
     const lines = new Map();
-    for (const row of rows) {
+    for (const [place, row] of rows.entries()) {
       const open = this.view.open === row.id;
       const sent = this.outbox.events.filter((event) => event.row === row.id);
       const pending = sent.findLast(({ action }) => action !== undefined)?.action ?? null;
-      const state = JSON.stringify([row, open, sent]);
+      const [kept, ticked] = [this.answered.get(row.id), this.batch?.ticked.has(row.id)];
+      const state = JSON.stringify([row, open, sent, kept, ticked, this.batch && place]);
       const old = this.lines.get(row.id);
-      lines.set(row.id, old?.state === state ? old : { state, node: this.line(row, open, pending) });
+      const node = () => (this.batch ? this.choice(row, DIGITS[place], ticked) : this.line(row, open, pending, kept));
+      lines.set(row.id, old?.state === state ? old : { state, node: node() });
     }
     this.lines = lines;
     const nodes = [...lines.values()].map(({ node }) => node);
@@ -223,10 +294,28 @@ class ItemList {
       node?.focus({ preventScroll: true });
       if (node) node.scrollTop = scrollTop;
     }
+    this.several.hidden = !tick || !(this.batch || this.free.length > 1);
+    this.several.setAttribute("aria-pressed", Boolean(this.batch));
+    this.store.hidden = !this.batch?.rows.length;
+    if (!this.store.hidden) {
+      const counts = [this.batch.ticked.size, rows.length - this.batch.ticked.size];
+      const words = tick.map((name, k) => `${counts[k]} ${name}`).join(", ");
+      this.store.replaceChildren(key("Enter"), `Store ${words}`);
+    }
     if (this.hasKeys && document.activeElement === document.body) this.hold(Boolean(steady));
   }
 
-  line(row, open, pending) {
+  choice({ id, snippet }, digit, ticked) {
+    const box = h("input.tick", { type: "checkbox", "data-at": `${id}` });
+    box.checked = ticked;
+    box.onchange = () => {
+      this.batch.ticked[ticked ? "delete" : "add"](id);
+      this.draw();
+    };
+    return h("li", h("label.head.row", box, key(digit), h("span.plain", { dir: "auto" }, snippet)));
+  }
+
+  line(row, open, pending, kept) {
     const head = button(
       "button.head.column.bare",
       { "aria-expanded": open, "data-at": `${row.id}` },
@@ -234,6 +323,7 @@ class ItemList {
       h(
         "span.first.wrap.tiny",
         ...row.chips.map(([name, kind]) => h("span", { class: `chip cut ${kind}`, dir: "auto" }, name)),
+        ...(kept ? [h("span.chip.quiet", "kept")] : []),
         h("span.id.cut.grow.muted", { dir: "auto" }, row.title),
         h("span.when.muted", { title: row.when ?? "" }, row.side ?? when(row.when)),
       ),
@@ -271,7 +361,7 @@ class ItemList {
   action(row, [value, name, current, keys], pending) {
     const pressed = pending === null ? current : pending === value;
     const choose = () => {
-      if (pending === null && !current) this.act(row.id, { action: value });
+      if (pending === null && !current) this.act({ row: row.id, action: value });
     };
     const attributes = { dir: "auto", "aria-pressed": pressed, "data-at": `${row.id}-${value}` };
     const key = keys?.length ? [h("kbd", { "aria-hidden": "true" }, keys[0].toUpperCase())] : [];
@@ -293,7 +383,7 @@ class ItemList {
   }
 
   tag(row, [name, has]) {
-    const toggle = () => this.act(row.id, { tag: name, given: !has });
+    const toggle = () => this.act({ row: row.id, tag: name, given: !has });
     const attributes = { dir: "auto", "aria-pressed": has, "data-at": `${row.id}-${name}` };
     return button("button.tag.row.small.muted", attributes, toggle, h("span.cut", name));
   }

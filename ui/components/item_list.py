@@ -134,8 +134,8 @@ def _counted(first: int, n_items: int, total: int | None, within: str) -> dict[s
 
 
 def row(session: Run, item: dict[str, Any]) -> dict[str, Any]:
-    """Return the row of an item of `page_of`: the heading and facts above its text, a snippet, and maybe the whole
-    text."""
+    """Return the row of an item of `page_of`: the heading and facts above its text, a snippet, whether this is all of
+    it, and maybe the whole text."""
     position, whole = item["position"], item["whole"]
     above, text = above_text(session, position, item["text"]), item["text"]
     if text is None:
@@ -147,6 +147,7 @@ def row(session: Run, item: dict[str, Any]) -> dict[str, Any]:
         "heading": [[above.title, 0]] if above.title else [],
         "facts": above.facts,
         "snippet": " ".join(f"{above.title} {text[: 4 * SNIPPET_CHARACTERS]}".split())[:SNIPPET_CHARACTERS],
+        "brief": item["text"] is not None and not above.facts and len(above.title) + len(text) < SNIPPET_CHARACTERS,
         "text": text if whole else None,
     }
 

@@ -233,7 +233,7 @@ class CardServer:
         place = frame["place"]
         if place["end"] in ("budget", "stream"):  # outside the lock: scoring a long stream must not delay an answer
             place["found"], remarks = self.outcome
-            place["result"] = "\n".join([*remarks, SAVED, *self._more_items(place["end"])])
+            place["result"] = "\n".join([*remarks, *self._more_items(place["end"])])
         return frame
 
     def _frame(self, problem: str | None, annotator: str, review: int | None, marks: bool | None) -> dict[str, Any]:
@@ -261,10 +261,6 @@ class CardServer:
                 "review": None if review is None else self._skipped(review, place, annotations),
                 "tags": with_keys(settings.tags or (), keys.values()),
                 "guidelines": settings.all_guidelines,
-                "links": {
-                    "Download or replay it": f"Replay?session={session.id}",
-                    "New session on this data": f"./?new={session.dataset.id}",
-                },
                 "preferences": preferences,
             }
 

@@ -19,8 +19,7 @@ from ..metric_table import table
 from ..page import annotator, capitalized, complain, counted, small_note
 from .card_server import CardServer
 
-TAKE = "How many items to take, the surest first"
-TAKE_HELP = "The list of positives has {:,}: items answered or predicted as positive. You can take fewer or more."
+TAKE = "Items to take, surest first"
 GO_THROUGH = "Go through the list"
 GO_THROUGH_HELP = "Opens it next to the card, without the items that have a label. Your answers make it better."
 CONTINUES = "Labeling continues at item {:,}, where the budget ran out."
@@ -50,10 +49,11 @@ def ending(server: CardServer) -> None:
         if session.multiclass:
             table_button(session)
         downloads_button(session.store, session.settings, session)
-    if session.room > 0 and owned:
-        more_labels(session, "add-labels")
-    elif owned and not session.several and (left := session.rounds - len(another_pass.labels(session).labels)):
-        _another_pass(session, left)
+        if session.room > 0 and owned:
+            with st.popover("Add labels"):
+                more_labels(session, "add-labels")
+    if session.room <= 0 and owned and not session.several:
+        _another_pass(session)
     if is_ranked and session.multiclass:
         _classes(server)
 
@@ -68,9 +68,10 @@ def _classes(server: CardServer) -> None:
         small_note(RIGHT)
 
 
-def _another_pass(session: Session, left: int) -> None:
-    """Show a button that starts a session over the `left` items without a label and then opens this session."""
-    if st.button(REST_OF_ITEMS.format(counted(left, "item")), key="another-pass", help=REST_OF_ITEMS_HELP):
+def _another_pass(session: Session) -> None:
+    """Show a button that starts a session over the items without a label, if there are any, and then opens it."""
+    left = session.rounds - len(another_pass.labels(session).labels)
+    if left and st.button(REST_OF_ITEMS.format(counted(left, "item")), key="another-pass", help=REST_OF_ITEMS_HELP):
         try:
             following = another_pass.begin(session, annotator())
         except SessionError as error:
@@ -89,11 +90,9 @@ def _list(server: CardServer) -> None:
     usual = max(1, ranking.listed)
     steps = {step for size in (10**power for power in range(1, 8)) for step in (size, 2 * size, 5 * size)}
     sizes = sorted({step for step in steps if step < min(items, 2 * usual)} | {usual, items})
-    first = st.select_slider(
-        TAKE, sizes, usual, format_func=lambda size: f"{size:,}", key="take", help=TAKE_HELP.format(ranking.listed)
-    )
+    first = st.select_slider(TAKE, sizes, usual, format_func=lambda size: f"{size:,}", key="take")
     if depths := ranking.depths([first]):
-        small_note(capitalized(depths[0].sentence(session.settings.positive_name)))
+        small_note(capitalized(depths[0].sentence))
     with st.container(horizontal=True):
         positives_button(session, first)
         if st.button(GO_THROUGH, key="go-through", on_click=_open_find, args=[session.id], help=GO_THROUGH_HELP):

@@ -199,7 +199,7 @@ def positives(session: Session, texts: bool = False, first: int | None = None) -
     precision, recall = (None, None) if ranking.shares is None else ranking.shares[:2, :size]
     table, sentence = _ranked(session, ranking.rounds[:size], texts, {"share_right": precision, "share_found": recall})
     depths = ranking.depths([size]) if size else None
-    quality = f"The first {size:,}: {depths[0].sentence(session.settings.positive_name)} " if depths else ""
+    quality = f"The first {size:,}: {depths[0].sentence} " if depths else ""
     return table, f"{quality}{sentence}"
 
 

@@ -220,7 +220,7 @@ def sentences(session: Session | OneQuestion) -> list[str]:
     more = labels_for(session) if current.recall >= LEAST or end is not None else None
     if more is None or more > session.state.budget:
         return [f"{current}{then}"]
-    return [f"{current}{then} {more:,} more labels would raise the end by {100 * STEP:g} points."]
+    return [f"{current}{then} {more:,} more labels would raise this by {100 * STEP:g} points."]
 
 
 def promise(recall: float, items: int, prevalence: float) -> str:

@@ -141,7 +141,7 @@ def audit(session: Session) -> tuple[list[tuple[str, ...]], list[tuple[str, str]
         lines.append((f"{session.settings.positive_name} among {items:,} items", words))
     if best := now[1][1]["f1"]:
         half, answers = (best.high - best.low) / 2, session.state.spent
-        worth = f"F1 ± {half * sqrt(answers / (answers + MORE)):.2f} instead of ± {half:.2f}, roughly"
+        worth = f"F1 to about ± {half * sqrt(answers / (answers + MORE)):.2f}, now ± {half:.2f}"
         lines.append((f"{MORE} more answers", worth))
     elif reason := estimates.of_session(both).reason:
         lines.append(("Quality", reason))
@@ -178,14 +178,14 @@ def _metric_lines(session: Session) -> Iterator[tuple[str, str]]:
 
 
 def about_known_labels(run: Run) -> list[str]:
-    """Say in a sentence how many labels were known from elsewhere; return an empty list if none was."""
+    """Say how many labels did not come from questions; return an empty list if none was."""
     labels = [lesson.label for lesson in run.state.lessons if lesson.is_known and lesson.label]
     if not labels:
         return []
     positives = "" if run.multiclass else f" ({labels.count(1):,} {run.settings.positive_name})"
     return [
-        f"{len(labels):,} labels were known from elsewhere{positives}. The figures are about the "
-        f"{run.rounds - len(labels):,} items that were not known."
+        f"{len(labels):,} labels were known or given in List{positives}. The figures are about the other "
+        f"{run.rounds - len(labels):,} items."
     ]
 
 
@@ -331,7 +331,7 @@ class Outcome(NamedTuple):
             hits += f" Random questions would have given about {self.labels * value:,.0f} ({percent(value)}{between})."
         listed = f"The list of positives has {self.ranking.listed:,} of {self.listed.size:,} items"
         depths = self.ranking.depths([self.ranking.listed]) if self.ranking.listed else None
-        return [hits, f"{listed}: {depths[0].sentence(name)}" if depths else f"{listed}."]
+        return [hits, f"{listed}: {depths[0].sentence}" if depths else f"{listed}."]
 
     def lines(self, name: str) -> list[tuple[str, str]]:
         """Return the result as table rows, (name, value in words). name: name of the positive class."""
@@ -344,7 +344,7 @@ class Outcome(NamedTuple):
             lines.append(("Random questions would have given", f"about {self.labels * value:,.0f}{between}"))
         lines.append(("List of positives", f"{self.ranking.listed:,} of {self.listed.size:,} items"))
         if self.ranking.listed and (depths := self.ranking.depths([self.ranking.listed])):
-            names = "Right in the list", f"Of all that are {name}, in the list", OF_THE_LIST.format(TITLES["f1"])
+            names = "Right in the list", "Found, of all", OF_THE_LIST.format(TITLES["f1"])
             lines += zip(names, depths[0].in_words)
         return lines
 

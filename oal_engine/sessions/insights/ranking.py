@@ -48,10 +48,11 @@ class Depth(NamedTuple):
     recall: Estimate
     f1: Estimate
 
-    def sentence(self, name: str) -> str:
-        """Describe the quality in a sentence. name: name of the positive class."""
+    @property
+    def sentence(self) -> str:
+        """The quality in a sentence."""
         precision, recall, _ = self.in_words
-        return f"{precision} of them are right, and {recall} of all that are {name} are among them."
+        return f"{precision} are right; {recall} of all are included."
 
     @property
     def in_words(self) -> tuple[str, str, str]:

@@ -7,8 +7,8 @@ from oal_engine.sessions.state import Progress
 
 from ...page import counted
 
-SPENT = "The budget was spent at item {:,} of {:,}. Since then the model only predicts."
-PLANNED = "{} left: questions come until about item {:,}{}."
+SPENT = "The budget was spent at item {:,} of {:,}."
+PLANNED = "{} left. They last until about item {:,}{}."
 RUNS_OUT = " At this pace they run out at item {:,.0f} of {:,}."
 RECENT_LABELS = 50  # from which the pace is computed
 MIN_LABELS = 10  # fewer give no pace
@@ -28,8 +28,8 @@ def spending(settings: Settings, plan: Plan | None, progress: Progress, log: lis
     later = plan.reserve + plan.audits + round(plan.floor * plan.horizon) if plan else 0
     if plan and progress.waiting and progress.streamed + progress.left - later <= plan.paced:
         kinds = ["fewer questions"] * bool(plan.reserve or plan.floor) + ["random checks"] * bool(plan.audits)
-        then = f"{' and '.join(kinds)} until item {plan.horizon:,}" if kinds else "the model only predicts"
-        left = PLANNED.format(labels, plan.paced, f", then {then}" * (plan.paced < plan.horizon))
+        then = f", then {' and '.join(kinds)} until item {plan.horizon:,}" if kinds else ""
+        left = PLANNED.format(labels, plan.paced, then * (plan.paced < plan.horizon))
     elif rest:
         left = f"{counted(rest, 'item')} to come and {labels} left.{_forecast(progress, spent, stream)}"
     else:

@@ -21,10 +21,7 @@ AT_ODDS, DECISIVE, TWICE, AGAIN = "all", "depends", "twice", "again"
 SHOWS = [(AT_ODDS, "At odds with the others"), (DECISIVE, "Most depends on it")]
 DIFFER = [(TWICE, "Two people differ")]
 CHANGED = [(AGAIN, "You answered differently before")]
-MEANS = (
-    "Answers worth a second look: a model trained on all your other answers disagrees with these, or depends on them "
-    "most. Estimates and their intervals are about the answers as given: a wrong answer makes them wrong, too."
-)
+MEANS = "Are these answers right? Your other answers suggest something else, or the model depends on them most."
 CHANGE = (
     "In a model trained on all answers, about {:,} of {:,} items would change class without this answer, and about "
     "{:,} if it were {}."

@@ -19,13 +19,7 @@ from . import chosen_question
 
 SEARCH, CORRECTION = "search", "correction"  # origins of the labels
 MEANS = "Search all items, or go through the model's list, the surest first, with the keys of the card."
-OF_THE_ITEM = (
-    "A label costs nothing here: the model learns it, the item is not asked any more, and estimates leave it out."
-)
-OF_THE_QUESTION = (
-    "A label costs nothing here: this question's model learns it, the item is asked about the other questions only, "
-    "and this question's estimates leave it out."
-)
+FREE = "Labels are free here. The model learns them. Estimates do not count them."
 ANSWERED = "This item was asked. Its answer can be corrected in History."
 WAITING = "This item is being asked."
 TO_CHECK, WHOLE_LIST, KNOWN_LABELS = "all", "list", "known"
@@ -42,7 +36,7 @@ ASKED = "only an item that was not asked can be labeled here: correct its answer
 def show(server: CardServer) -> None:
     """Show the panel; call it in a fragment."""
     name = chosen_question(server.session.settings)
-    say(f"{MEANS} {OF_THE_QUESTION if name else OF_THE_ITEM}")
+    say(f"{MEANS} {FREE}")
     key = "find" if name is None else f"find-{server.session.settings.place_of(name)}"
     item_list.show(
         server, key, lambda event, by: label(server.session, event, by, name), lambda view: page(server, view, name)
@@ -103,7 +97,8 @@ def page(server: CardServer, view: View, name: str | None = None) -> dict[str, A
             }
         )
     shows = [*RANKED, *LABELED] if has_list else [(TO_CHECK, "All items"), *LABELED]
-    return {"rows": rows, "empty": empty, "shows": shows} | counts
+    tick = None if session.multiclass else [session.names[1], session.names[-1]]
+    return {"rows": rows, "empty": empty, "shows": shows, "tick": tick} | counts
 
 
 def _listed(

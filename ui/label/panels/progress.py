@@ -24,19 +24,14 @@ RECENT = 50  # latest answers, whose share of positives tells how many the next 
 LATER = "The items that you have found are counted here after {} answers: {} to go."
 UNKNOWN = "{} of your {} are {}. How many are missing can be said after more answers of each kind."
 COMPUTING = "This is being computed."
-RESEARCHERS = "For researchers"
-CLOSED = (
-    "Estimates end at item {:,}, where the last label was spent. They understate the final model, which was still "
-    "learning until then."
-)
+CLOSED = "Estimates end at item {:,}, where the last label was spent. The final model is probably better."
 
 
 def show(server: CardServer) -> None:
     """Show the progress of a session; call it in a fragment."""
     session = server.session
-    progress = session.place.progress
-    if progress.labels < FEWEST and not progress.end:
-        note(LATER.format(FEWEST, counted(FEWEST - progress.labels, "more answer")))
+    if not says_much(server):
+        note(LATER.format(FEWEST, counted(FEWEST - session.place.progress.labels, "more answer")))
         return
     if session.settings.audited:
         if judged := server.in_background("audit", lambda: outcome.audit(session)):
@@ -51,12 +46,12 @@ def show(server: CardServer) -> None:
     if not session.settings.audited:
         _headline(server, run, name)
     _changes(server, run, name)
-    opened = f"researchers-{session.id}"
-    if st.toggle(RESEARCHERS, st.session_state.get(opened, False), key=f"{opened}-toggle"):
-        st.session_state[opened] = True  # a key of no element: it stays while other pages are open
-        _details(server, name)
-    else:
-        st.session_state[opened] = False
+
+
+def says_much(server: CardServer) -> bool:
+    """Tell whether there are enough answers for figures."""
+    progress = server.session.place.progress
+    return progress.labels >= FEWEST or bool(progress.end)
 
 
 def _headline(server: CardServer, run: Session | OneQuestion, name: str | None) -> None:
@@ -72,7 +67,8 @@ def _headline(server: CardServer, run: Session | OneQuestion, name: str | None) 
     )
     finds = ranking and outcome.finds(ranking)
     if finds:
-        say(*finds.sentences(labels[-RECENT:], run.settings.positive_name), margin="0 0 .2rem")
+        first, more = finds.sentences(labels[-RECENT:], run.settings.positive_name)
+        say(*[first] * (not server.session.place.progress.end), more, margin="0 0 .2rem")  # at the end the card says it
     else:
         answers = counted(len(labels), "answer")
         words = UNKNOWN.format(f"{labels.count(1):,}", answers, run.settings.positive_name)
@@ -89,9 +85,9 @@ def _changes(server: CardServer, run: Session | OneQuestion, name: str | None) -
         st.button("Put away", key="put-away", on_click=st.session_state.__setitem__, args=(away, True))
 
 
-def _details(server: CardServer, name: str | None) -> None:
-    """Show all curves, metrics and estimates."""
-    session = server.session
+def show_details(server: CardServer) -> None:
+    """Show all curves, metrics and estimates; call it in a fragment."""
+    session, name = server.session, chosen_question(server.session.settings)
     sentences, drawn, lines, problem = server.recent(f"progress {name}", lambda: _view(session, part_of(session, name)))
     say(*sentences, margin="0 0 .2rem")
     if problem and not session.settings.audited:  # in an audit the table says it

@@ -22,8 +22,7 @@ COST = (
     "Each mark that trains costs one label of the budget and is learned as {negative}. Estimates and curves do not use "
     "the marks: they are not a random sample."
 )
-STORED = "Marks are only recorded; model and estimates stay as they are."
-LABELS = "A label costs nothing here: this question's model learns it, and its estimates leave the item out."
+STORED = "Marks are stored. The model does not learn them."
 LEARNED = "Marked wrong and already used for training; it cannot be removed."
 
 
@@ -33,7 +32,7 @@ def show(server: CardServer) -> None:
     if not session.multiclass:
         say(MEANINGS["pushed"])
     if name:
-        say(LABELS)
+        say(find.FREE)
         item_list.show(
             server,
             f"pushed-{session.settings.place_of(name)}",
@@ -61,7 +60,7 @@ def _switch(server: CardServer) -> bool:
     """Show the toggle for whether marks train, which applies to everybody in the session. Return its state."""
     session = server.session
     current, fixed = server.settings().feedback_trains, not server.is_owned()
-    chosen = st.toggle("Wrong marks train the model", current, key=f"trains-{session.id}-{current}", disabled=fixed)
+    chosen = st.toggle("The model learns marks", current, key=f"trains-{session.id}-{current}", disabled=fixed)
     if fixed:
         chosen = current
     elif chosen != current:
