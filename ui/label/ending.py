@@ -20,6 +20,7 @@ from ..page import annotator, capitalized, complain, counted, small_note
 from .card_server import CardServer
 
 TAKE = "Items to take, surest first"
+EMPTY = "The list is empty. Add labels, or search in List for an item that belongs in it."
 GO_THROUGH = "Go through the list"
 GO_THROUGH_HELP = "Opens it next to the card, without the items that have a label. Your answers make it better."
 CONTINUES = "Labeling continues at item {:,}, where the budget ran out."
@@ -85,9 +86,9 @@ def _list(server: CardServer) -> None:
     downloads these items."""
     session = server.session
     ranking: Ranking = server.cached("ranking", lambda: outcome.of_session(session).ranking)
-    if not (items := ranking.rounds.size):
-        return
-    usual = max(1, ranking.listed)
+    if not ranking.listed:
+        return small_note(EMPTY)
+    items, usual = ranking.rounds.size, ranking.listed
     steps = {step for size in (10**power for power in range(1, 8)) for step in (size, 2 * size, 5 * size)}
     sizes = sorted({step for step in steps if step < min(items, 2 * usual)} | {usual, items})
     first = st.select_slider(TAKE, sizes, usual, format_func=lambda size: f"{size:,}", key="take")

@@ -77,8 +77,10 @@ def table(session: Session) -> list[tuple[str, str]]:
 
 def end(session: Session) -> list[tuple[str, str]]:
     """Return the two numbers with which a session ends, as table rows: how many positives were found, and the share of
-    the list that is right; for several classes, the rows of `of_file`. Where they are unknown, return the rows of
-    `table`."""
+    the list that is right; for several classes, the rows of `of_file`; for an audit, F1 before and after. Where they
+    are unknown, return the rows of `table`."""
+    if session.settings.audited:
+        return [(f"{TITLES['f1']}: {name}", str(values["f1"] or "not yet")) for name, values in judged(session)]
     if session.several or not linear(session.learner):
         return table(session)
     if session.multiclass:
