@@ -166,7 +166,7 @@ def test_the_python_of_the_tutorial_ends_as_it_says(tmp_path, capsys):
     make_pictures.story(tmp_path)
     printed, said = capsys.readouterr(), " ".join(page("docs/tutorial.md").split())
     assert f"ends with `{printed.out.splitlines()[-1]}`" in said
-    assert re.search(r"about (.*? them\.)", printed.err)[1] in said
+    assert re.search(r"about (.*? included\.)", printed.err)[1] in said
 
 
 def test_every_picture_is_made_by_a_command():
