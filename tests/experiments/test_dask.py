@@ -160,17 +160,6 @@ def test_a_scheduler_or_worker_without_the_project_is_one_sentence(tmp_path, wit
             process.wait()
 
 
-def test_the_option(local, store, command):
-    """`compare --scheduler` prints the same JSON as a run with threads."""
-    line = ["compare", "a", "--algorithms", "PAA-I", "--set", "C=1,2", "--permutations", "3", "--json"]
-    printed = []
-    for more in ([], ["--scheduler", local.scheduler_address, "--save", "cluster"]):
-        printed.append(command(*line, *more, "--db", store.path))
-    assert 0 == printed[0][0]
-    assert printed[0] == printed[1]
-    assert 2 == len(store.comparisons())
-
-
 @pytest.mark.parametrize(
     ("address", "message"),
     [
