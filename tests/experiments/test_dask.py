@@ -124,7 +124,7 @@ def test_workers_of_another_version_are_refused(local, store, monkeypatch):
     """Workers with another version than ours are refused, because identical bits are promised for equal versions
     only."""
     monkeypatch.setattr(cluster, "OUR_VERSIONS", versions() | {"engine": "9.9"})
-    message = r"^the worker tcp.* must have engine 9\.9, .* It has 0\."
+    message = r"^the worker tcp.* must have engine 9\.9, .* It has 1\."
     with pytest.raises(experiments.ExperimentError, match=message), cluster.executor(local.scheduler_address, []):
         pass
 
