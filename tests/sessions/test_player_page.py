@@ -68,6 +68,12 @@ def test_the_page_runs_its_own_script_alone(here):
     assert f"<title>a session {MARKUP}".replace("<img", "&lt;img").split("&lt;")[0].encode() in page
 
 
+def test_the_same_session_gives_the_same_page(here):
+    """A page has the same bytes if it is made again, even from the reopened database."""
+    first = player.page(look_back.Trace(here, 1))
+    assert first == player.page(look_back.Trace(Store(here.path, read_only=True), 1))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("data", "algorithm"), [("unlabelled", "PAA-I"), ("classes", "MPAA-I"), ("dense", "PAA-I")])
 def test_every_kind_of_session_has_its_page(store, data, algorithm):
