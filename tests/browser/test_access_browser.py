@@ -188,7 +188,6 @@ def test_uploads_of_who_may_enter_are_taken(visit, app, another):
 
 
 def test_files_made_for_somebody_are_for_who_may_enter(app):
-    """Every download address is refused without a log-in, whether or not its file exists."""
     cookie = log_in(app, "ben@example.org")
     assert 403 == asked(app, "/media/anything.csv")[0]
     assert 404 == asked(app, "/media/anything.csv", Cookie=f"{cookie['name']}={cookie['value']}")[0]

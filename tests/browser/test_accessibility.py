@@ -268,7 +268,6 @@ OPENERS = {
 
 @pytest.mark.slow
 def test_escape_closes_what_a_key_opened(opened, app, names):
-    """A popover that Enter opens holds the focus, and Escape returns the focus to its opener."""
     for address, openers in OPENERS.items():
         opened.goto(app.url(address.format(**names)))
         for name in openers:

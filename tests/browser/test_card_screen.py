@@ -342,7 +342,6 @@ def test_what_the_model_said_is_shown_when_the_server_tells_it(script):
 
 @pytest.mark.parametrize("way", ["hover", "focus"])
 def test_what_pushed_means_is_one_hover_or_tap_away(script, way):
-    """The word "pushed" shows its meaning, within the card, on hover or focus."""
     script.give(1, ALL, pushed="what it means")
     meaning = script("tally").get_by_text("what it means")
     assert not meaning.is_visible()
@@ -406,7 +405,6 @@ def test_an_empty_item_says_so(script):
 
 @pytest.mark.parametrize("parts", [[["word " * 20, 0], ["term", 0.5]] * 1000, [["🙂" * 50_000, 0]]])
 def test_a_long_text_is_there_to_its_end_after_its_beginning_was_painted(script, parts):
-    """The beginning of a long text is painted first; the rest follows without loss or change."""
     whole = "".join(text for text, _ in parts)
     script.hand(question(1, parts=parts))
     beginning = script("text").evaluate("text => text.textContent")

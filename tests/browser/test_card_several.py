@@ -276,7 +276,6 @@ def test_lines_are_buttons_for_fingers_and_screen_readers(script, give):
 
 
 def test_enter_after_a_click_elsewhere_is_the_cards(script, give):
-    """After a click on a control outside the card, Enter does not press that control but confirms the answer."""
     script.page.evaluate("window.clicked = 0")
     give(1)
     script.page.locator("#button").click()
@@ -285,8 +284,6 @@ def test_enter_after_a_click_elsewhere_is_the_cards(script, give):
 
 
 def test_enter_in_a_session_of_one_question_does_nothing(script):
-    """In a session that asks one question, the card has no list of questions and no Confirm button, and Enter sends
-    nothing."""
     script.give(1, ALL)
     script.run(GLANCE)
     script.press("Enter", "2")

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from oal_engine.sessions import look_back
-from oal_engine.sessions.files import bundle, export
+from oal_engine.sessions.files import bundle
 from oal_engine.sessions.session import Session
 from tests.harness.browser import listeners, running
 from tests.harness.examples import add_texts, answer
@@ -182,20 +182,6 @@ def test_it_follows_what_is_answered_elsewhere(open_player, store, session):
     player.at("q1")
     player.page.keyboard.press("End")
     player.at("q12")
-
-
-@pytest.mark.slow
-def test_what_comes_out_of_a_session_is_made_when_it_is_asked_for(open_player, store, session, tmp_path):
-    """A download is made only after its button is pressed, and equals the file that the engine exports."""
-    page = open_player().page
-    page.get_by_role("button", name="Download").click()
-    button = page.get_by_test_id("stPopoverBody").get_by_test_id("stDownloadButton").get_by_role("button")
-    with page.expect_download(timeout=120_000) as download:  # the export runs in a new process
-        button.click()
-    assert f"session-{session}-table.csv" == download.value.suggested_filename
-    download.value.save_as(tmp_path / "downloaded")
-    export.export(store, session, "table", "csv", tmp_path / "exported")
-    assert (tmp_path / "exported").read_bytes() == (tmp_path / "downloaded").read_bytes()
 
 
 @pytest.mark.slow

@@ -49,7 +49,6 @@ def test_tags_are_given_and_taken_by_key_and_click(script):
 
 
 def test_no_tag_is_given_before_its_item_is_seen(script):
-    """A key before the paint of an item, or at the end of a session, sets no tag."""
     script.hand(question(1, item=8), tags=TAGS)
     script.page.keyboard.press("2")
     assert script.posts == []
@@ -61,7 +60,6 @@ def test_no_tag_is_given_before_its_item_is_seen(script):
 
 
 def test_without_tags_there_is_no_line_of_them(script):
-    """The card has a line of tags only if the session's owner has named some."""
     script.give(1, ALL)
     assert script("tags").is_visible() is False
     script.give(1, ALL, tags=TAGS)
@@ -88,7 +86,6 @@ def test_title_and_facts_stand_above_the_text_as_they_are_written(script):
 
 
 def test_only_addresses_of_the_web_become_links(script):
-    """An address that is not a web address never becomes a link, even if the server sends it as one."""
     addresses = ["javascript:window.pwned=1", " https://example.org", "data:text/html,x", "//x.org"]
     script.give(question(1, facts=[["", "words", address] for address in addresses]), ALL)
     assert above(script)[1].evaluate_all("nodes => nodes.map(node => node.tagName)") == ["SPAN"] * 4

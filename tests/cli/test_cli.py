@@ -267,15 +267,12 @@ def test_export(ok, labelled):
 
 
 def test_labels_are_added_to_a_budget(ok, run, labelled):
-    """add-labels raises the budget of a session. It refuses invalid numbers, and more labels than could be spent."""
+    """add-labels raises the budget of a session. It refuses more labels than could be spent."""
     code, _, error = run("add-labels", labelled.id, 50)
     assert (1, True) == (code, "a label for every item left" in error)
     small = create(Store(), "numbers", "PAA-I", budget=5, name="small")
     assert "small: 0 of 15 labels used.\n" == ok("add-labels", small, 10)
     assert 15 == next(each["budget"] for each in ok("sessions", "--json")["sessions"] if each["name"] == "small")
-    assert (1, "", "error: labels of a session must be a whole number >= 1 and <= 1,000,000,000. Got 0.\n") == run(
-        "add-labels", labelled.id, 0
-    )
 
 
 def test_answers_to_check_are_listed(ok, labelled):
@@ -372,12 +369,10 @@ def cut(path):
     ("line", "message"),
     [
         ("replay nothing --algorithm PA", "data set nothing does not exist. There are: none."),
-        ("replay DATA --algorithm PAX", "Got PAX. Did you mean PA or RPA or PEA?"),
         ("replay DATA --learner pa", "Give --algorithm NAME, or --learner and --rule."),
         ("replay DATA --algorithm PA-I --set C", "--set must be KEY=VALUE. Got C."),
         ("replay DATA --algorithm PA-I --set C=big", "C must be a number. Got big."),
         ("replay DATA --algorithm PA --rho -1", "rho must be > 0,"),
-        ("replay DATA --algorithm PA --alpha-p 2", "alpha_p of the metric weights must be > 0 and < 1. Got 2.0."),
         ("replay DATA --algorithm PA --scale L3", "scaling must be one of l2, none, standardize+l2. Got L3."),
         (
             "replay DATA --algorithm PA --orders missing.txt",
@@ -393,7 +388,6 @@ def cut(path):
         ("replay DATA --algorithm PA --learner pa", "a strategy is PA, or a learner and a rule, not both. Got pa too."),
         ("replay DATA --algorithm PA-I --set =1", "--set must be KEY=VALUE. Got =1."),
         ("import missing.csv --name x", "missing.csv cannot be read: No such file or directory."),
-        ("import DATA --name ' '", "a data set needs a name."),
         ("import DATA --name x --label kind", "numbers.libsvm has no column 'kind'"),
         ("import DATA --name x --features rich", "the features rich are for texts. Got vectors."),
         ("import - a.csv --name x", "- (standard input) is imported alone. Got 2 files."),
@@ -444,7 +438,6 @@ def test_errors_are_one_sentence(run, numbers, tmp_path, line, message):
     "option", ["--text", "--label", "--positive", "--id", "--feature", "--reader", "--encoding", "--limit"]
 )
 def test_options_for_files_are_refused_for_a_data_set(run, ok, numbers, option):
-    """A replay of an imported data set refuses an option for reading files instead of ignoring it."""
     ok("import", numbers, "--name", "numbers", "--json")
     message = f"error: {option} is for files: the data set numbers has been imported already.\n"
     assert (1, "", message) == run("replay", "numbers", "--algorithm", "PA", option, "word")
@@ -478,7 +471,6 @@ def test_an_error_of_writing_names_the_output_not_the_input(run, ok, labelled, n
     ],
 )  # fmt: skip
 def test_a_file_has_the_suffix_of_what_is_written(run, tmp_path, arguments, name, allowed):
-    """A file with the suffix of another format is refused with the allowed suffixes."""
     option = "--write" if arguments[0] == "reproduce" else "--out"
     message = f"error: the name of the file to write must end in {allowed}. Got {name}.\n"
     assert (1, "", message) == run(*arguments, option, name)
@@ -486,44 +478,12 @@ def test_a_file_has_the_suffix_of_what_is_written(run, tmp_path, arguments, name
 
 
 def test_an_unlabelled_stream_cannot_be_replayed(run, ok, tmp_path):
-    """A replay of items with missing labels says that every item must have one."""
     (tmp_path / "some.csv").write_text("text,label\na b,yes\nb a,no\na b c,\n")
     (tmp_path / "none.csv").write_text("text\na b\nb a\n")
     for name in ("some", "none"):
         ok("import", f"{name}.csv", "--name", name, "--json")
         message = f"error: every item of {name} must have a label. Some have none.\n"
         assert (1, "", message) == run("replay", name, "--algorithm", "PAA-I")
-
-
-@pytest.mark.slow
-def test_the_module_runs_as_a_program(db, numbers):
-    """`python -m oal_engine` works in a process of its own, with exit codes and no traceback."""
-
-    def program(*arguments):
-        return subprocess.run(
-            [sys.executable, "-m", "oal_engine", *map(str, arguments)], cwd=ROOT, capture_output=True, text=True
-        )
-
-    process = program("import", numbers, "--name", "numbers", "--db", db, "--json")
-    assert (0, "") == (process.returncode, process.stderr)
-    assert 60 == json.loads(process.stdout)["items"]
-    failed = program("export", 3, "--db", db)
-    assert (1, "", "error: session 3 does not exist.\n") == (failed.returncode, failed.stdout, failed.stderr)
-    shown = program("--help")
-    assert all(
-        command in shown.stdout for command in ("import", "datasets", "sessions", "algorithms", "replay", "export")
-    )
-
-
-# Real data
-
-
-@pytest.mark.slow
-def test_the_positives_of_happy_moments_are_counted(ok, shared):
-    """Importing HappyDB with exercise as the positive class gives 27,775 items, 1,393 of them positive."""
-    options = "--text moment --label concepts --positive exercise --contains --json"
-    imported = ok("import", shared("happymoments.csv.xz"), "--name", "happy", *options.split())
-    assert (27_775, 1_393, 26_382) == (imported["items"], imported["positives"], imported["negatives"])
 
 
 # Start-up
@@ -549,14 +509,12 @@ def test_help_and_lists_import_no_heavy_package(db, arguments):
 
 
 def test_help_lists_every_command(ok):
-    """Each command is listed with the first line of its docstring, without importing its module."""
     shown = " ".join(ok("--help").replace("│", " ").split())
     for name in cli.MODULES:
         assert f" {name} {cli.load(name).__doc__.splitlines()[0]} " in shown
 
 
 def test_the_version_is_printed(run):
-    """--version prints the version of the engine, and ends."""
     assert (0, f"oal {__version__}\n", "") == run("--version")
 
 
@@ -570,7 +528,6 @@ def test_remove_is_not_restore(run):
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
 def test_standard_input_is_imported(db, tmp_path, suffix):
-    """`import -` reads standard input as it reads a file, and takes the same options."""
     table = pandas.DataFrame({"text": ["a b", "b c", "c d"], "more": ["x", "y", "z"], "label": ["yes", "no", "yes"]})
     path = tmp_path / f"a.{suffix}"
     {"csv": table.to_csv, "jsonl": partial(table.to_json, orient="records", lines=True), "parquet": table.to_parquet}[
@@ -607,7 +564,6 @@ def test_an_import_begins_with_the_labels_of_a_file(run, tmp_path):
 
 
 def test_tokens_are_made_listed_and_removed(ok, run, numbers):
-    """A new token is printed once, alone on standard output; tokens can be listed and removed."""
     ok("import", numbers, "--name", "numbers", "--json")
     session, store = create(Store(), "numbers", "PAA-I", budget=9), Store()
     code, secret, note = run("token", "new", "--session", session, "--role", "annotator", "--name", "bot", "--days", 2)

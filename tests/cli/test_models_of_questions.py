@@ -101,7 +101,6 @@ def test_texts_of_predictions_come_back(asked, ok, tmp_path):
 
 
 def test_the_name_of_a_file_tells_how_many_models_it_has(asked, run):
-    """Models of several questions are written to a .zip file, and a single model is not."""
     several, one = asked().id, asked(names=None).id
     for session, name, allowed, *more in (
         (several, "model.json.gz", ".zip"),

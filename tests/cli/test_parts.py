@@ -78,7 +78,6 @@ def test_a_file_that_changed_is_predicted_again(ok, run, parts):
 
 @pytest.mark.slow
 def test_a_file_that_cannot_be_read_is_named(run, parts):
-    """A file that cannot be read is named in the error, and the predictions of the other files are kept."""
     (parts / "part-9.csv").write_text("")
     code, _, error = run(*PREDICT, "--workers", "1")
     assert code == 1
@@ -88,7 +87,6 @@ def test_a_file_that_cannot_be_read_is_named(run, parts):
 
 @pytest.mark.slow
 def test_a_killed_worker_of_a_cluster_changes_nothing(ok, parts):
-    """When one of two workers is killed, its files are predicted by the other, with the same bytes."""
     distributed = pytest.importorskip("distributed", reason="needs Dask: pip install .[dask]")
     for k in range(40):
         (parts / f"more-{k}.csv").write_bytes((parts / "part-0.csv").read_bytes())

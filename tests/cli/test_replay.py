@@ -237,14 +237,10 @@ def test_permutations_are_reproducible(ok, numbers):
     assert runs[0] != runs[1]
 
 
-def test_a_replay_tells_its_plan(ok, run, numbers):
-    """The output has the plan of the budget. Audits without a budget are refused."""
+def test_a_replay_tells_its_plan(ok, numbers):
     result = ok("replay", numbers, *RUN, "--budget", 20, "--audit", 0.25, "--no-audit-trains", "--pace", 0.5)
     assert {"audit": 0.25, "audit_trains": False, "pace": 0.5} == result["plan"]
     assert ok("replay", numbers, *RUN, "--budget", 20)["plan"] is None
-    assert (1, "", "error: audits, a pace and a floor need a budget. Got none.\n") == run(
-        "replay", numbers, *RUN, "--audit", 0.5
-    )
 
 
 def test_a_file_is_replayed_and_compared_with_the_goal_find(ok, run, numbers):
@@ -263,7 +259,7 @@ def test_a_file_is_replayed_and_compared_with_the_goal_find(ok, run, numbers):
     assert 20 == compared["results"][0]["mean"]["queried"]
 
 
-def test_a_replay_with_a_floor_has_the_floors_of_its_metrics(ok, run, numbers):
+def test_a_replay_with_a_floor_has_the_floors_of_its_metrics(ok, numbers):
     """With --floor each run has guaranteed minima of its metrics, and higher ones for the case that a person reads the
     pushed items. Without --floor it has none."""
     result = ok("replay", numbers, *RUN, "--budget", 40, "--floor", 0.7, "--permutations", 2)
@@ -276,15 +272,6 @@ def test_a_replay_with_a_floor_has_the_floors_of_its_metrics(ok, run, numbers):
                 assert each["queried"] == 40 or each["floor_if_read"][name][metric] <= each[name][metric]
         assert each["floor_if_read"]["push_query"]["recall"] > 0
     assert all(each["floor"] is None for each in ok("replay", numbers, *RUN, "--budget", 20)["runs"])
-    refused = "error: floor must be >= 0 and, with audit, < 1: the share of the budget for it. Got 1.0.\n"
-    assert (1, "", refused) == run("replay", numbers, *RUN, "--budget", 20, "--floor", 1)
-
-
-def test_parameters_by_key(ok, numbers):
-    """Parameters are set by their keys, also those that need the prefix `learner.` or `rule.`."""
-    pair = ("--learner", "ada-da", "--rule", "symmetric")
-    result = ok("replay", numbers, *pair, "--json", "--set", "learner.delta=2", "--set", "rule.delta=0.5")
-    assert ("ada-da + symmetric", 2.0) == (result["algorithm"], result["params"]["learner.delta"])
 
 
 def test_replay_begins_with_words_items_and_scores(run, ok, tweets, tmp_path):

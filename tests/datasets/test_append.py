@@ -137,7 +137,6 @@ def test_unknown_label_words_stop_a_file(texts, tmp_path):
 
 
 def test_a_label_word_may_be_spelled_otherwise(store, texts, tmp_path):
-    """An appended label word may differ from the imported one in case and in blanks around it."""
     path = tmp_path / "more.csv"
     path.write_text("text,label\nwords of one,POS\nwords of another,Neg\nof a third,pos \n")
     assert 3 == sum(each.appended for each in feeds.append_file(texts, path))
@@ -198,7 +197,6 @@ def test_a_line_that_cannot_be_read_is_counted_with_its_number(store, texts):
 
 
 def test_plain_lines_are_texts(store, texts):
-    """If the first line of a feed is not a JSON object, every line is a text."""
     assert AppendCounts(appended=2) == fed(texts, "so #happy @ann", '{"text": "an object"}')
     assert [("4", "so #happy @ann", "", 0), ("5", '{"text": "an object"}', "", 0)] == stored(store, texts)[3:]
 
@@ -288,7 +286,6 @@ def test_numbers_that_do_not_fit_are_refused(store, stream):
 
 
 def test_a_crash_leaves_a_tail_that_the_next_append_overwrites(store, stream, monkeypatch):
-    """Rows that were written but not committed are invisible, and the next append overwrites them."""
     first = Dataset(store, "first")
     before = array(first)
 
@@ -369,18 +366,7 @@ def test_in_order_it_equals_a_session_over_the_whole(store, stream):
     assert (opened.digest(), opened.labels) == (whole.digest(), whole.labels)
 
 
-def test_a_session_at_the_end_of_its_stream_gets_its_next_question(store, stream, ended):
-    """A session at the end of its stream asks and stores its next question when items are appended."""
-    assert ("stream", FIRST) == (ended.place.progress.end, ended.place.progress.stream)
-    later(store, stream)
-    ended.refresh()
-    assert ended.place.asked.item >= FIRST
-    assert ended.place.asked.id == store.answers(ended.id)[-1]["id"]
-
-
 def test_an_append_keeps_the_current_question_and_updates_the_prepared_ones(store, stream):
-    """After an append the current question stays, and the question prepared for each possible answer is about an
-    appended item."""
     opened = begin(store, "first", budget=200)
     while any(branch.asked for branch in opened.branches.values()):
         say(opened, truth(opened))
@@ -396,7 +382,6 @@ def test_an_append_keeps_the_current_question_and_updates_the_prepared_ones(stor
 
 
 def test_with_a_spent_budget_appended_items_are_predicted(store, stream):
-    """Once the budget is spent, appended items are predicted and counted, but not asked about."""
     opened = begin(store, "first", budget=5)
     label_until_the_end(opened)
     later(store, stream)
@@ -459,7 +444,6 @@ def test_a_published_session_goes_where_the_items_are(store, stream, tmp_path, t
 
 
 def test_lines_count_as_they_come(store, texts):
-    """Lines are stored as they arrive, before the feed ends."""
     ends = os.pipe()
     with os.fdopen(ends[0], "rb") as file, os.fdopen(ends[1], "wb", buffering=0) as pipe:
         lots = feeds.append_lines(texts, file)
@@ -473,7 +457,6 @@ def test_lines_count_as_they_come(store, texts):
 
 
 def test_a_feed_that_is_stopped_keeps_what_it_read(texts, store):
-    """When an endless feed is stopped, all lines that were read from it are stored."""
     stopped, read = Event(), []
 
     class Endless(io.RawIOBase):
@@ -510,17 +493,3 @@ def test_the_command_line_takes_a_feed_until_ctrl_c(store, texts):
             "100.0 % of the words are new to the vocabulary; 9.1 % at the import.\n"
         ) == process.stdout.read()
         assert (0, "") == (process.wait(), process.stderr.read())
-
-
-def test_the_command_line_appends_a_file(store, texts, tmp_path, command):
-    """`append --json` prints the summary as one object. An unknown data set is refused with a one-sentence error."""
-    path = tmp_path / "more.csv"
-    path.write_text("text,kind\nso new,pos\nso #happy today,neg\n,pos\n")
-
-    code, out, _ = command("append", "texts", path, "--label", "kind", "--json", "--db", store.path)
-    assert (0, {"appended": 1, "duplicates": 1, "renamed": 0, "items": 4, "near_duplicates": 0, "unused_labels": 0,
-                "later_labels": 0, "unknown_words": 0, "words": 2, "new_words": 1, "new_at_import": 1 / 11,
-                "skipped": {"empty text": {"count": 1, "first_line": 4}}}) == (code, json.loads(out))  # fmt: skip
-    assert [("so new", "pos", 1)] == stored(store, texts, "text, label, y")[3:]
-    code, _, problem = command("append", "nothing", path, "--db", store.path)
-    assert (1, "error: data set nothing does not exist. There are: texts.\n") == (code, problem)

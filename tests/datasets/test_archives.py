@@ -10,7 +10,7 @@ import pytest
 from pyarrow import parquet
 
 from oal_engine.datasets.reading import Columns, DataError, layout_sentence, peek, read
-from oal_engine.datasets.reading.archives import Files, one_file, pack
+from oal_engine.datasets.reading.archives import one_file
 from oal_engine.datasets.reading.sources import LIMITS, Layout
 from tests.harness.files import fails, imported, named, zipped
 from tests.harness.shapes import workbook
@@ -88,7 +88,6 @@ def test_texts_without_folders_have_no_labels():
 
 
 def test_documents_of_a_folder_are_items():
-    """JSON files with one object each are read as the rows of one table."""
     items = imported(zipped({f"{k}.json": json.dumps({"key": k, "text": text}) for k, text in enumerate(TEXTS)}))
     assert TEXTS == items.texts
 
@@ -112,7 +111,6 @@ def test_different_tables_are_asked_about():
 
 
 def test_few_texts_of_several_lines_are_asked_about():
-    """For a few text files of several lines, the import asks whether each file or each line is a text."""
     content = zipped({"pos.txt": "good\nbetter\n", "neg.txt": "bad\nworse\nworst\n"})
     with pytest.raises(DataError, match=r"--each file or --each line"):
         imported(content)
@@ -131,7 +129,6 @@ def test_labels_of_other_items_are_not_joined():
 
 
 def test_labels_may_lack_for_some_texts():
-    """If an archive has a file of texts and a file of labels, texts without a row of labels are unlabeled."""
     content = zipped({"texts.csv": table(columns=("id", "text")), "labels.csv": table(range(5), ("id", "label"))})
     assert SIGNS[:5] + [0] * (COUNT - 5) == imported(content).y.tolist()
 
@@ -153,7 +150,6 @@ def encrypted():
     (zipped({"data.csv": table()}).replace(b"PK\1\2", b"PK\1\3"), "data.zip cannot be read: "),
 ])  # fmt: skip
 def test_an_archive_that_cannot_be_read_is_refused(content, sentence):
-    """An archive that is empty, encrypted or damaged, or that has no readable file, is refused."""
     assert sentence in fails(named(content, "data.zip"))
 
 
@@ -164,7 +160,6 @@ def test_a_reader_is_not_named_for_an_archive():
 
 
 def test_a_folder_and_several_files_are_read_like_an_archive(tmp_path):
-    """A folder is read recursively, except for hidden files and links. Several files are read as one table."""
     for path, content in (CLASSES | {"data/.git/x.txt": "hidden", "data/pos/.x.txt": "hidden"}).items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(content)
@@ -185,7 +180,6 @@ def test_a_folder_and_several_files_are_read_like_an_archive(tmp_path):
 
 
 def test_the_command_line_takes_folders_and_several_files(tmp_path, command):
-    """A folder or several files can be imported and appended, and a missing file is named."""
     parts, db = [tmp_path / "part-1.csv", tmp_path / "part-2.csv"], ("--db", tmp_path / "studio.db")
     for path, rows in zip(parts, (range(HALF), range(HALF, COUNT))):
         path.write_text(table(rows))
@@ -195,14 +189,6 @@ def test_the_command_line_takes_folders_and_several_files(tmp_path, command):
     assert "appended 1" in command("append", "x", tmp_path / "more", *db)[1]
     code, _, error = command("import", tmp_path / "none.csv", parts[0], "--name", "y", *db)
     assert (1, "error: none.csv cannot be read: No such file or directory.\n") == (code, error)
-
-
-def test_uploads_are_read_like_a_folder():
-    """Several uploaded files are packed into one, which is read as one table."""
-    files = Files((("a.csv", named(table(range(HALF)), "a.csv")), ("b.csv", named(table(range(HALF, COUNT)), "b.csv"))))
-    target = io.BytesIO()
-    pack(files.files, target)
-    assert TEXTS == imported(target.getvalue(), "a and 1 more").texts
 
 
 # ---- Tables of Parquet and Arrow

@@ -72,7 +72,6 @@ def test_rows_without_similar_wording(tmp_path, features):
 
 
 def test_a_vector_of_zeros_stays_zero():
-    """A vector of zeros stays zero, and all other vectors follow the formula."""
     table = np.array([[3.0, 0], [0, 0], [0, 2], [-1, 0]])
     np.testing.assert_allclose(text_vectors.columns(text_vectors.fit(table), table), expected(table, table), atol=1e-7)
 
@@ -147,7 +146,6 @@ def test_what_is_skipped_shifts_nothing(tmp_path):
 
 
 def test_lists_that_are_no_vector_are_skipped(tmp_path):
-    """Lists that contain a word, are empty or have another length are skipped and counted."""
     entries = lines(last=6)
     for k, cell in ((1, [1, "x", 2, 3]), (2, []), (3, [1.0, 2]), (4, None)):
         entries[k]["v"] = cell

@@ -134,7 +134,6 @@ def test_rows_are_written_block_by_block(tmp_path, kind):
     ],
 )
 def test_a_large_file_is_counted_before_its_import(tmp_path, monkeypatch, name, count, sentence):
-    """A large file is described before its import by its number of lines or rows and by the estimated time."""
     monkeypatch.setattr(preview, "LARGE_COUNT", 100)
     monkeypatch.setattr(preview, "LINES_PER_MINUTE", 1000)
     path, lines = tmp_path / name, "a text,1\n" * count

@@ -89,7 +89,6 @@ def test_an_import_keeps_everything(store, tweets):
 
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
 def test_vectors_keep_their_numbers_and_names(store, make):
-    """A stored table of numbers, dense or sparse, opens with the same numbers and column names."""
     X = np.array([[0.1, 0, -3], [0, 0, 0], [1e-9, 1e9, 2]])
     datasets.add(store, " vectors ", datasets.table(vectors(make(X), [1, -1, -1]), "none"), "some/where/x.npy")
     dataset = Dataset(store, "vectors")
@@ -159,7 +158,6 @@ def test_a_name_is_taken_once(store, tweets):
 
 
 def test_a_failure_after_the_rows_were_saved_leaves_nothing(store, tweets, monkeypatch):
-    """If the database fails after the rows were saved on disk, these rows are removed."""
 
     def refused(*_):
         assert any(store.folder.rglob("values.npy"))
@@ -168,15 +166,6 @@ def test_a_failure_after_the_rows_were_saved_leaves_nothing(store, tweets, monke
     monkeypatch.setattr(store, "add_dataset", refused)
     with pytest.raises(OSError, match="disk full"):
         read(store, tweets)
-    assert nothing_is_kept(store)
-
-
-def test_a_failure_among_the_items_leaves_nothing(store):
-    """An import that fails at a duplicate id leaves no rows on disk and no items in the database."""
-    table = datasets.table(vectors(np.eye(3)))
-    table.items.ids[2] = table.items.ids[0]
-    with pytest.raises(Exception, match="UNIQUE"):
-        datasets.add(store, "vectors", table, "x.npy")
     assert nothing_is_kept(store)
 
 
@@ -282,7 +271,6 @@ def test_an_impossible_scaling_is_refused(monkeypatch):
 
 @pytest.mark.parametrize(("name", "pack"), [("x.csv", bytes), ("x.data", bytes), ("x.data.gz", gzip.compress)])
 def test_an_import_opens_its_file_once(store, tmp_path, monkeypatch, name, pack):
-    """An import opens its file only once to find its format and columns and to read its items."""
     path, opened, open_file = tmp_path / name, [], sources.open_file
     path.write_bytes(pack(b"x,label\n" + b"1,1\n2,-1\n" * 2000))
     monkeypatch.setattr(sources, "open_file", lambda path: opened.append(path) or open_file(path))

@@ -39,7 +39,6 @@ def items(committed):
 
 @pytest.mark.parametrize("which", demo.DEMOS.values(), ids=demo.DEMOS)
 def test_a_demo_carries_its_guidelines(which):
-    """The guidelines of a demo's session explain each class."""
     for name in ("positive_name", "negative_name"):
         assert f"{which.session[name]}: " in which.session["guidelines"]
 
@@ -65,7 +64,6 @@ def test_a_file_is_as_documented(file, columns, count, rare, share):
 
 
 def test_rare_class_is_spread_over_the_stream(items):
-    """Every tenth of a stream has items of the rare class, but not always the same number."""
     size = len(items) // 10
     tenths = [items[start : start + size] for start in range(0, len(items), size)]
     counts = [sum(item["label"] != "other" for item in tenth) for tenth in tenths]
@@ -90,14 +88,12 @@ def test_lengths(name, items):
 
 
 def test_links_lead_to_example_org_only(items):
-    """The invented links use the domain that is reserved for examples."""
     links = re.findall(r"https?://[^/\s]+", " ".join(" ".join(item.values()) for item in items))
     assert set(links) <= {"https://example.org"}
 
 
 @pytest.mark.parametrize("which", list(demo.DEMOS))
 def test_the_stored_vocabulary_is_that_of_the_file(which):
-    """The stored vocabulary of a demo file is, byte for byte, the vocabulary of its texts."""
     shown = demo.DEMOS[which]
     assert make_vocabularies["vocabulary_bytes"](shown) == shown.vocabulary_file.read_bytes()
 

@@ -50,7 +50,6 @@ def test_what_nothing_else_uses_is_kept_and_what_says_what_it_is_is_shown(papers
 
 
 def test_a_file_without_further_columns_is_as_before(store, tmp_path):
-    """A file without further columns stores nothing with its items."""
     path = tmp_path / "plain.csv"
     path.write_text("id,text,label\na,so happy a day,1\nb,a sad day,0\n")
     dataset = Dataset(store, datasets.import_file(store, path, "plain", min_df=1)[0])
@@ -59,7 +58,6 @@ def test_a_file_without_further_columns_is_as_before(store, tmp_path):
 
 
 def test_the_rows_do_not_depend_on_further_columns(store, papers, tmp_path):
-    """The same texts have the same rows, bit for bit, with and without further columns."""
     path = tmp_path / "plain.csv"
     path.write_text("id,text,label\na,so happy a day,1\nb,a sad day,0\nc,so sad a day,0\n")
     plain = Dataset(store, datasets.import_file(store, path, "plain", min_df=1)[0])
@@ -107,7 +105,6 @@ def test_columns_are_shown_by_their_names(columns, shown):
     (["https://example.org/a.png?long…"], False),
 ])  # fmt: skip
 def test_a_column_of_pictures_is_recognized_by_its_cells(words, shown):
-    """A column whose cells are addresses or paths of pictures is shown, and each of these cells is a picture."""
     assert shown == bool(details.usually_shown(["x"], {"x": words}))
     found = [details.picture(["x"], [word], ["x"]) for word in words]
     assert (words if shown else found) == found
@@ -131,7 +128,6 @@ def test_a_column_of_pictures_is_recognized_by_its_cells(words, shown):
     ("url", "", None),
 ])  # fmt: skip
 def test_only_addresses_of_the_web_are_links(column, word, link):
-    """Only http and https addresses and a DOI are links."""
     assert link == details.link(column, word)
 
 
@@ -194,7 +190,6 @@ def test_later_items_bring_their_own(papers, tmp_path):
 
 
 def test_what_is_kept_stays_with_its_item_where_others_are_dropped(store, papers, tmp_path):
-    """Dropped exact duplicates and near-duplicates do not shift the details of other items."""
     (tmp_path / "more.csv").write_text("id,text,year\nd,a sad day,1\ne,a new day,2\n")
     assert 1 == sum(lot.appended for lot in feeds.append_file(papers, tmp_path / "more.csv"))
     assert [["", "2", "", ""]] == kept(papers)[3:]

@@ -44,7 +44,6 @@ def naive(texts):
 @settings(deadline=None, max_examples=100)
 @given(st.lists(st.lists(st.sampled_from([f"w{k}" for k in range(12)]), max_size=12).map(" ".join), min_size=1))
 def test_near_duplicates_are_those_of_a_full_comparison(texts):
-    """The search finds as many near-duplicates as a comparison of all texts, word by word."""
     known = vectorizer.fit([*texts, "w0 w1 w2 w3", "w0 w1 w2 w4 w4"], min_df=1)
     positions, counts = duplicates.counted(known.read(texts)[1])
     assert [sum(naive(texts).values()), len(naive(texts))] == [counts.sum(), positions.size]
@@ -104,7 +103,6 @@ def test_near_duplicates_are_left_out_at_the_import(store):
 
 
 def test_vectors_beside_texts_are_left_out_with_them(store):
-    """If near-duplicates are left out, each remaining item keeps the vector of its own text."""
     given = items(TEXTS)
     given.vectors = np.random.default_rng(0).normal(size=(6, 3))
     made = datasets.table(given, min_df=1, near_duplicates="once")
@@ -113,7 +111,6 @@ def test_vectors_beside_texts_are_left_out_with_them(store):
 
 
 def test_the_card_says_how_often_a_text_was_seen(store):
-    """If near-duplicates are left out, the card of the first text says how often it was seen."""
     kept(store, TEXTS, near_duplicates="once", features="rich+latent")
     session = begin(store, "texts", "PAA-I", budget=3)
     shown = []

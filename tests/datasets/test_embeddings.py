@@ -65,14 +65,12 @@ def test_vectors_are_those_of_the_formula(tmp_path):
 
 
 def test_the_bits_are_those_of_every_machine(folder):
-    """The vectors of texts, and the columns that they add to the rows, have the same checksums on every machine."""
     _, made = embeddings.read(folder).fit(TEXTS)
     columns = text_vectors.columns(text_vectors.fit(made), made)
     assert (1605959192, 1927255009) == (crc32(made), crc32(columns))
 
 
 def test_tokens_may_share_vectors_with_weights(tmp_path):
-    """If an embedding has a mapping from tokens to vectors and a weight for each token, both are applied."""
     size = len(write_embedding(tmp_path / "plain"))
     mapping, weights = np.arange(size)[::-1].copy(), np.linspace(0, 2, size)
     write_embedding(tmp_path / "mapped", mapping=mapping, weights=weights)
@@ -225,7 +223,6 @@ def test_later_texts_need_no_folder(kept, tmp_path):
 
 
 def test_embeddings_are_for_texts_without_vectors(tmp_path, folder):
-    """An embedding is refused for numbers, and for texts whose vectors come from the file."""
     (tmp_path / "a.csv").write_text("x,y,label\n1,2,1\n3,4,-1\n")
     items = reading.read(tmp_path / "a.csv", reading.Columns((), "label", features=("x",)))
     embedding = embeddings.read(folder)

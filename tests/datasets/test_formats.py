@@ -95,7 +95,6 @@ def test_txt():
 
 
 def test_long_text():
-    """An article of a million letters is a cell like any other."""
     items = read(upload(f"text\n{'x' * 1_000_000}\n", "x.csv"), Columns(("text",)))
     assert [len(text) for text in items.texts] == [1_000_000]
 
@@ -105,14 +104,12 @@ def test_long_text():
     [("tab", "\t"), ("comma", ","), ("semicolon", ";"), ("pipe", "|"), ("spaces", " "), ("#", "#")],
 )
 def test_a_delimiter_has_a_sign_and_a_name(word, sign):
-    """A delimiter may be given as a character or by its name."""
     file = sign.join(("text", "label")) + "\n" + "".join(f"word{k}{sign}{k % 2}\n" for k in range(9))
     items = read(upload(file, "x.txt"), LABELLED, reader="csv", layout=Layout(delimiter=word))
     assert ("word0", "word8", 9) == (items.texts[0], items.texts[-1], len(items.texts))
 
 
 def test_a_delimiter_without_a_name_is_refused_with_those_that_have_one():
-    """The error for an unknown delimiter name repeats it and lists the known names."""
     assert fails(upload("text,label\nword,1\n", "x.csv"), LABELLED, layout=Layout(delimiter="dash")) == (
         "--delimiter must be characters such as ; or ::, or tab, semicolon, pipe, comma, spaces, \\t, space. "
         "Got 'dash'."
@@ -322,7 +319,6 @@ def test_skipped_lines(name, content, columns, count, skipped):
 
 
 def test_many_broken_svmlight_lines():
-    """Broken lines are skipped in every part of a long file, and no other line is lost."""
     broken = {17, 4999, 5000, 5001, 12000}
     lines = ["1 oops" if number in broken else f"1 {number}:1" for number in range(1, 12001)]
     items = read(upload("\n".join(lines), "x.svm"))
@@ -332,7 +328,6 @@ def test_many_broken_svmlight_lines():
 
 
 def test_missing_columns():
-    """The error for a missing column names it and the columns that exist."""
     file = upload("id,text\n1,hello you\n", "x.csv")
     assert fails(file, Columns(("text",), label="spam")) == "x.csv has no column 'spam'; its columns are id, text."
     assert fails(file, Columns(id="id")) == "x.csv has no columns of numbers: name its text (--text) among id, text."
@@ -349,12 +344,10 @@ def test_missing_columns():
     ("id,text\n1,\n2, \n", "x.csv holds no item that can be imported; skipped 2: 2 empty texts (first at line 2)."),
 ])  # fmt: skip
 def test_no_items(content, words):
-    """A file without any item is refused with the reason."""
     assert words in fails(upload(content, "x.csv"), Columns(("text",)))
 
 
 def test_no_such_file(tmp_path):
-    """A missing file and an unknown reader are refused."""
     assert fails(tmp_path / "x.csv") == "x.csv cannot be read: No such file or directory."
     assert fails(tmp_path / "x.csv", reader="word").startswith("There is no reader 'word'; choose from ")
 
@@ -496,14 +489,10 @@ def test_shared_data(name, changes, counts):
 @pytest.mark.parametrize(
     ("record", "label"),
     [
-        ({"text": "x", "label": "SPAM", "answer": "accept"}, "yes"),
         ({"text": "x", "answer": "reject", "_input_hash": 1}, "no"),
         ({"text": "x", "answer": "ignore"}, ""),
         ({"text": "x", "cats": {"A": 0.1, "B": 1.0}}, "B"),
-        ({"id": 1, "data": {"text": "x"}, "annotations": [{"result": [{"value": {"choices": ["yes"]}}]}]}, "yes"),
         ({"id": 1, "data": {"text": "x"}, "annotations": []}, ""),
-        ({"fields": {"text": "x"}, "responses": {"label": [{"value": "no"}]}}, "no"),
-        ({"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "yes"}]}, "yes"),
         ({"data": {"text": "x"}, "meta": {"label": "yes"}}, "yes"),
     ],
 )

@@ -64,7 +64,6 @@ def test_near_rows_have_like_waves():
 
 
 def test_waves_have_the_same_bits_everywhere():
-    """Fourier features have the same SHA-256 digest on every machine."""
     X = np.arange(60.0).reshape(20, 3) % 7 - 3
     waves = fourier.waves(fourier.fit(X), X)
     assert "abd988adae891d1f" == hashlib.sha256(waves.tobytes()).hexdigest()[:16]
@@ -139,8 +138,6 @@ def test_waves_are_no_terms_beside_the_columns(store, waved):
 
 
 def test_an_item_shows_its_numbers_and_one_line_of_waves(store, waved):
-    """The card of an item shows its numbers as in the file, and in one line the sum that waves and leaves add to
-    its score."""
     opened = begin(store, "waved")
     for _ in range(20):
         say(opened, truth(opened))
@@ -150,20 +147,3 @@ def test_an_item_shows_its_numbers_and_one_line_of_waves(store, waved):
     row = rows.matrix(rows.take(waved.rows, np.array([asked.item]))).toarray()[0]
     parts = np.append(place.weights[:4] * row[:4], place.weights[4:] @ row[4:])
     assert ["combinations of columns", "", pytest.approx(parts[-1] / np.abs(parts).max(), abs=1e-3)] == shown[4]
-
-
-def test_an_import_makes_what_suits_the_columns(store, tmp_path, command):
-    """`import` makes waves and leaves for a table of few columns, unless other features are named."""
-    path, db = tmp_path / "n.csv", ("--db", store.path)
-    lines = [",".join(map(str, [*x, int(x[0] > 4)])) for x in numbers()]
-    path.write_text("\n".join(["a,b,c,d,label", *lines]))
-    assert 0 == command("import", path, "--name", "usual", *db)[0]
-    assert 0 == command("import", path, "--name", "plain", "--features", "plain", *db)[0]
-    imported = [store.dataset(name) for name in ("usual", "plain")]
-    assert [(6916, 4), (4, 4)] == [(each["features"], datasets.named_features(each)) for each in imported]
-    replayed = ("--algorithm", "PAA-I", "--json", *db)
-    figures = [
-        json.loads(command("replay", *source, *replayed)[1])["mean"]
-        for source in ((path, "--features", "leaves"), ("usual",), (path,), ("plain",))
-    ]
-    assert figures[0] == figures[1] != figures[2] == figures[3]

@@ -148,7 +148,6 @@ def test_a_path_that_is_no_file_is_refused(tmp_path):
 
 
 def test_an_import_that_needs_too_much_memory_is_refused(store, monkeypatch, tmp_path):
-    """An import that needs more memory than allowed is refused, and its process ends."""
     monkeypatch.setenv("OAL_IMPORT_MEMORY", str(2**30))
     np.save(tmp_path / "x.npy", np.ones((10**6, 100), np.int8))
     columns = reading.Columns(features=())
@@ -194,7 +193,6 @@ import_process.import_file(Store(sys.argv[1]), (file, "x.csv"), "x", columns, Im
 
 @pytest.mark.slow
 def test_the_process_ends_with_a_server_that_is_killed(store, tmp_path):
-    """When the server is killed, its import process ends without storing a data set."""
     parent = subprocess.Popen([sys.executable, "-c", PARENT, str(store.path)], cwd=ROOT, stdout=subprocess.PIPE)
     parent.stdout.readline()
     output = subprocess.run(["ps", "-o", "pid=", "--ppid", str(parent.pid)], capture_output=True, text=True).stdout
@@ -321,7 +319,6 @@ def test_an_import_that_is_given_up_leaves_no_error(monkeypatch):
 
 
 def test_a_full_disk_leaves_no_mark_of_an_import(tmp_path, monkeypatch):
-    """If the mark of an import cannot be written, its folder is removed."""
 
     def fail(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -333,7 +330,6 @@ def test_a_full_disk_leaves_no_mark_of_an_import(tmp_path, monkeypatch):
 
 
 def test_a_file_that_ends_the_process_is_refused_in_one_sentence():
-    """A damaged Parquet file on which pyarrow crashes ends only the process that reads it."""
     path = ROOT / "tests/datasets/ends_pyarrow.parquet"
     with pytest.raises(reading.DataError) as refused:
         import_process.check((path, path.name), COLUMNS, ImportRequest(), ignore)

@@ -204,7 +204,6 @@ def test_what_is_no_conversation_stays_as_it_was():
 
 
 def test_conversations_with_labels_are_labeled_and_appended(store, tmp_path):
-    """A column of labels beside conversations labels them, and later conversations come by a file or a feed."""
     path = tmp_path / "chats.jsonl"
     path.write_text(lines(lambda k: {"messages": messages(k), "label": int(SIGNS[k] > 0)}))
     data = Dataset(store, datasets.import_file(store, path, "chats")[0])

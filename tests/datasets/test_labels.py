@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from oal_engine.datasets.reading import Columns, DataError, peek, read
+from oal_engine.datasets.reading import Columns, peek, read
 from tests.harness.files import LABELLED, arrays, fails, upload, zipped
 
 
@@ -49,7 +49,6 @@ def test_positive_labels(positive, contains, y):
 
 
 def test_lists_as_labels():
-    """A JSON list is a label cell with several parts."""
     lines = '{"text": "x", "label": ["a", "b"]}\n{"text": "y", "label": ["c"]}\n{"text": "z", "label": []}\n'
     items = read(upload(lines, "x.jsonl"), replace(LABELLED, positive=("b",), contains=True))
     assert (items.labels, items.y.tolist()) == (["a|b", "c", ""], [1, -1, -1])
@@ -148,7 +147,6 @@ def test_invalid_classes(content, columns, message):
 
 
 def test_as_many_classes_as_fit():
-    """A label column may have 127 classes, which is the maximum."""
     items = read(upload("text,label\n" + "".join(f"x {k},{k}\n" for k in range(127)), "x.csv"), EACH_WORD)
     assert items.y.tolist() == list(range(1, 128))
 
@@ -180,7 +178,6 @@ def test_a_word_that_can_be_a_class_stays_one():
 
 
 def test_a_column_with_one_word_is_no_label():
-    """A column named label is not guessed as the label if it is empty or has the same word in every row."""
     for word in ("", "todo"):
         rows = "".join(f"a text of some words {k},{word}\n" for k in range(5))
         assert peek(upload(f"text,label\n{rows}", "x.csv")).guess.label is None
@@ -196,26 +193,13 @@ def test_decisions_of_a_screening_are_labels():
     assert [1, -1, 0, 0, 1, 0] == read(upload(content, "x.ris")).y.tolist()
 
 
-def test_a_pair_beside_a_text_is_asked_about():
-    """If a table of texts has a column with two words such as yes and no, the import asks whether it is the label."""
-    head = peek(
-        upload("comment,spam,likes\n" + "".join(f"a text of words {k},{k % 2},{k}\n" for k in range(9)), "x.csv")
-    )
-    assert (None, ("spam",), True) == (head.guess.label, head.pairs, head.doubtful)
-    with pytest.raises(DataError, match=r"could be in the column spam: .* \(--label 'spam'\), or .* \(--label ''\)\.$"):
-        head.settle(None, None)
-    head.settle(None, None, named=True)
-
-
 def test_single_labels_are_counted_for_cells_that_hold_several():
-    """A preview counts each label of a cell such as a|b, so that a page can offer them one by one."""
     rows = ["food|family"] * 3 + ["food"] * 2 + ["family; work"] + ["work"] * 2
     head = peek(upload("text,label\n" + "".join(f"some words {k},{cell}\n" for k, cell in enumerate(rows)), "x.csv"))
     assert {"label": {"food": 5, "family": 4, "work": 3}} == head.part_words
 
 
 def test_label_words_are_counted_beyond_the_first_rows(tmp_path):
-    """A preview counts all labels of a file that is sorted by label, including labels that share a cell."""
     path = tmp_path / "sorted.csv"
     lines = (f"words {k},class {k // 500},{'food' if k % 2 else 'food|work'}\n" for k in range(2_000))
     path.write_text("text,label,topics\n" + "".join(lines))

@@ -67,7 +67,6 @@ def test_a_text_without_a_known_term_is_a_row_of_zeros(kept):
 
 
 def test_a_damaged_projection_is_noticed(kept):
-    """The error for a projection file that was altered or truncated names the file."""
     path = kept.folder / "projection.npy"
     whole = path.read_bytes()
     path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
@@ -114,7 +113,6 @@ def test_features_that_do_not_fit(read, settings, message):
 
 
 def test_the_bits_are_those_of_every_machine():
-    """The rows of the demo's texts have the same checksums on every machine."""
     shown = demo.DEMOS["tweets"]
     made = datasets.table(reading.read(demo.FOLDER / shown.file, shown.columns), features="rich+latent").rows
     assert (2127885901, 1743607490) == tuple(crc32(part.data) for part in (made.values, made.block))

@@ -67,7 +67,6 @@ def test_near_rows_share_leaves():
 
 
 def test_leaves_have_the_same_bits_everywhere():
-    """Leaves have the same SHA-256 digest on every machine."""
     X = np.arange(60.0).reshape(20, 3) % 7 - 3
     assert "de180ba5b1136e2c" == hashlib.sha256(reached(X).astype("<i4").tobytes()).hexdigest()[:16]
 
@@ -96,7 +95,6 @@ def test_rows_with_leaves_have_unit_length(make):
 
 
 def test_a_column_is_cut_the_more_its_numbers_differ():
-    """A column that nearly always has the same number is cut seldom, but is cut."""
     X = np.column_stack([numbers()[:, 0], np.arange(300) % 20 == 0])
     columns, _ = leaves._trees(np.array(leaves.fit(X)["cuts"]), 0)
     of_roots = np.bincount(columns[:, 0], minlength=2)

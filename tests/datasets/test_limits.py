@@ -301,7 +301,6 @@ def test_anything_but_a_file_is_refused_by_its_kind(tmp_path, monkeypatch, kind)
     ids=lambda value: "data" if isinstance(value, bytes) else None,
 )
 def test_each_limit_is_reported_with_its_number_and_its_option(limit, number, name, data):
-    """The error names the limit and the option that raises it; with a higher limit the file is read."""
     message = fails(named(data, name), limits=Limits(**{limit: number}))
     assert f"--limit {limit}=NUMBER allows more" in message
     assert limit == "quoted" or f"more than {number:,} " in message
@@ -309,7 +308,6 @@ def test_each_limit_is_reported_with_its_number_and_its_option(limit, number, na
 
 
 def test_the_limits_are_declared_once():
-    """Every limit has a description."""
     assert LIMITED.keys() == vars(LIMITS).keys()
 
 
@@ -338,20 +336,17 @@ def test_the_command_line_raises_a_limit(tmp_path, command, monkeypatch):
     ('"\\ud800"', "half a character"),
 ])  # fmt: skip
 def test_an_odd_cell_is_a_skipped_line(cell, skipped):
-    """A cell that cannot be a text is skipped and counted with its line, and the other lines are read."""
     items = read(named(f'{{"text": {cell}}}\n{{"text": "a b"}}\n', "x.jsonl"), TEXT)
     assert (["a b"], {skipped: (1, 1)}) == (items.texts, items.skipped)
 
 
 @pytest.mark.parametrize(("cell", "skipped"), [("1e999", "non-finite row"), ("9" * 4000, "non-finite row")])
 def test_a_number_out_of_range_is_a_skipped_line(cell, skipped):
-    """A number that no float can hold is skipped and counted with its line."""
     items = read(named(f'{{"a": 1, "b": {cell}}}\n{{"a": 2, "b": 3}}\n', "x.jsonl"), Columns((), features=("a", "b")))
     assert {skipped: (1, 1)} == items.skipped
 
 
 def test_a_time_out_of_range_is_a_skipped_row():
-    """A row with an invalid time is skipped and counted, and the other rows are read."""
     times = pyarrow.array([0, 2**62, 5], pyarrow.timestamp("us"))
     items = read(named(table(text=["a b", "c d", "e f"], when=times), "x.parquet"), TEXT)
     assert (["a b", "e f"], {"broken line": (1, 2)}) == (items.texts, items.skipped)
@@ -390,7 +385,6 @@ def test_a_quote_that_another_one_closes_far_below_stops_the_import():
 
 
 def test_the_lines_of_a_short_unclosed_quote_are_counted():
-    """All lines that a short unclosed quote swallows are counted as skipped."""
     lines = messages(60)
     lines[50] = '50,"words without an end,0\n'
     items = read(named("id,text,label\n" + "".join(lines), "x.csv"), TEXT)
@@ -446,12 +440,6 @@ def test_no_line_ends_a_feed(odd, numbers):
         assert {f"good {k}" for k in range(len(good))} <= {text for items in read for text in items.texts}
 
 
-def test_an_overlong_line_of_a_feed_is_counted():
-    """An overlong line is skipped and counted, and the lines around it are kept."""
-    first, *_ = fed(b"one\n" + b"x" * 5000 + b"\ntwo\n", as_json=False, limits=Limits(line=1000))
-    assert (["one", "two"], {"overlong line": (1, 2)}) == (first.texts, first.skipped)
-
-
 def test_a_feed_in_another_encoding():
     """The error for a UTF-16 feed names the option that reads it, and with this option the feed is read."""
     data = "one\ntwo\n".encode("utf-16")
@@ -462,7 +450,6 @@ def test_a_feed_in_another_encoding():
 
 @pytest.mark.slow
 def test_no_length_of_a_line_ends_a_feed(tmp_path, command):
-    """An overlong or endless line of a feed is skipped with a note, and the lines around it are kept."""
     path, db = tmp_path / "x.csv", ("--db", tmp_path / "studio.db")
     path.write_text("text,label\n" + "some words,1\n" * 3)
     assert 0 == command("import", path, "--name", "x", *db)[0]

@@ -87,7 +87,6 @@ def test_headings(label, y):
 
 
 def test_headings_of_which_none_occurs():
-    """Positive MeSH terms are an error if none of them occurs in the file, or if none is given."""
     file = upload(OHSUMED, "x.ohsumed")
     none = "None of the 2 positive MeSH terms occurs in column 'mesh' of x.ohsumed, which holds "
     assert fails(file, replace(MEDLINE, positive=("Liver", "Heart"))).startswith(none + "Adult; Heart Arrest")

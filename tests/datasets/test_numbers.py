@@ -42,7 +42,6 @@ def test_numbers_are_those_of_the_file(store, path, scale):
 
 
 def test_numbers_of_a_sparse_file_are_those_that_it_names(store, tmp_path):
-    """An item of an svmlight file shows only the columns that its line names, with their numbers."""
     path = tmp_path / "rows.svm"
     path.write_text("1 2:4 7:0.5\n-1 1:3\n1 7:100\n")
     data = Dataset(store, datasets.import_file(store, path, "rows", None, datasets.ImportRequest(features="plain"))[0])

@@ -51,7 +51,6 @@ def test_words_that_no_item_has_are_named(data):
 
 
 def test_example_texts_weigh_as_items_do(data):
-    """An example text gives the same weights as an item with this text. A text without a known word is refused."""
     text = "gym cat"
     known = prior.make_prior(data, texts=[TEXTS[1], text, f" {text} "])
     assert known.texts == (TEXTS[1], text)
@@ -104,7 +103,6 @@ def test_scores_bring_the_rows_that_have_high_ones(data):
 
 
 def test_words_and_items_add_up(data):
-    """Prior weights from words and items together are the sum of the weights from the words and from the items."""
     words, items = (prior.make_prior(data, **known).weights for known in ({"words": ["cat"]}, {"items": ["i2"]}))
     sums = {column: words.get(column, 0) + items.get(column, 0) for column in words | items}
     assert sums == pytest.approx(prior.make_prior(data, ["cat"], ["i2"]).weights)
@@ -147,5 +145,4 @@ def test_vectors_have_no_words(vectors):
 
 
 def test_nothing_known_is_no_prior(data):
-    """If no words, items or model are given, the prior is None."""
     assert prior.make_prior(data, [" "], []) is None

@@ -66,7 +66,6 @@ def test_words_are_found(search, wanted, found):
 
 
 def test_new_items_are_found(search, store):
-    """Items that are appended after a search are found by the next one."""
     assert [] == search.find("newest")
     line = json.dumps({"id": "t9", "text": "the newest of all"}).encode()
     assert 1 == sum(each.appended for each in feeds.append_lines(Dataset(store, "texts"), io.BytesIO(line)))

@@ -102,7 +102,6 @@ def run(command, tmp_path, content, options, name="x"):
 
 @pytest.mark.parametrize("case", STOPS)
 def test_what_contradicts_itself_stops_with_the_option_that_answers(case, tmp_path, command):
-    """An import stops with a sentence that names the option, and stores nothing."""
     content, options, words = STOPS[case]
     code, sentence = run(command, tmp_path, content, options)
     assert (1, True) == (code, words in sentence), sentence
@@ -117,9 +116,6 @@ COMES = {  # a file, the options of its import, and words of its report
     "many texts are one, named": (
         table("comment,reply,label", lambda k: (TEXTS[k] if k % 4 == 0 else "no comment", "ok", RARE[k])),
         "--text comment", ["texts in comment", "10 positive"],
-    ),
-    "a late label": (
-        lines(lambda k: {"text": TEXTS[k]} | late({"label": k % 2}, k)), "", ["200 positive, 200 negative, 1,100"],
     ),
     "a late label, named": (
         lines(lambda k: {"text": TEXTS[k]} | late({"flag": k % 2}, k)), "--label flag", ["200 positive, 200 negative"],

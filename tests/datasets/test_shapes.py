@@ -10,11 +10,6 @@ from tests.harness.files import imported, named
 from tests.harness.shapes import SHAPES, joined
 
 
-def test_there_are_enough():
-    """The corpus has more than sixty files, each with a unique name."""
-    assert 60 < len({shape.name for shape in SHAPES}) == len(SHAPES)
-
-
 @pytest.mark.parametrize("shape", [each for each in SHAPES if not each.stops], ids=lambda shape: shape.name)
 def test_a_file_comes_in_right_without_an_option(shape):
     """Without any option, every row of a file becomes an item with its text or numbers and its label. The report names
@@ -83,7 +78,6 @@ HEADERS = {
 
 @pytest.mark.parametrize("name", HEADERS)
 def test_a_header_is_neither_an_item_nor_lost(name):
-    """A table has all its notes as texts and all its labels, however its header is written, or without one."""
     items = imported(HEADERS[name], "notes.csv")
     assert (NOTES, POSITIVE) == (items.texts, (items.y == 1).tolist())
 
@@ -112,7 +106,6 @@ def test_names_that_do_not_fit_the_cells_are_a_question(content, numbers):
     repr, lambda tokens: "[" + ",".join(f'"{token}"' for token in tokens) + "]", lambda tokens: str(np.array(tokens)),
 ])  # fmt: skip
 def test_cells_that_are_lists_of_tokens_are_texts(written):
-    """A list of tokens in the notation of Python, JSON or NumPy is joined to a text."""
     rows = ((" ".join(written(tokens).split()), int(y)) for tokens, y in zip(TOKENS.values(), POSITIVE))
     items = imported(joined(rows=rows, head=("tokens", "label")), "notes.csv")
     assert [*map(" ".join, TOKENS.values())] == items.texts

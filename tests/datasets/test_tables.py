@@ -81,7 +81,6 @@ LAYOUTS = [
 
 @pytest.mark.parametrize(("name", "head", "row", "columns", "label"), LAYOUTS, ids=[each[0] for each in LAYOUTS])
 def test_tables_of_the_uci_archive_use_all_columns(name, head, row, columns, label):
-    """Tables in the layouts of the UCI archive are read with all columns, and the label column is found."""
     random = Random(name)
     content = "\n".join([*filter(None, [head]), *(row(random) for _ in range(ROWS))]) + "\n"
     guess = peek(named(content.encode(), name)).guess
@@ -120,7 +119,6 @@ def test_words_become_features(data, path):
 
 
 def test_items_show_the_words_of_the_file(data):
-    """The card of an item has one line for each column of the file, with the column's number or word."""
     assert [("age", "21"), ("job", "nurse"), ("owns", "no"), ("wage", "1001"), ("rate", "1")] == [
         line[1:] for line in file_numbers(data, 1)
     ]
@@ -161,7 +159,6 @@ def test_a_data_set_without_codings_is_appended_to_as_before(store, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", tables.FORMATS)
 def test_an_export_has_the_columns_of_the_file(data, tmp_path, kind):
-    """An export has the words of the file's columns, and importing it gives the same features and rows."""
     session = Session(data.store, create(data.store, "people", learner="pa-i", rule="all", budget=60))
     while session.place.asked:
         say(session, 1 - 2 * (session.place.asked.round % 2))
@@ -173,7 +170,6 @@ def test_an_export_has_the_columns_of_the_file(data, tmp_path, kind):
 
 
 def test_a_model_file_reads_tables_of_words(data, tmp_path):
-    """A model file predicts a table with columns of words just as the session predicts its items."""
     session = Session(data.store, create(data.store, "people", learner="pa-i", rule="all", budget=60))
     while session.place.asked:
         say(session, 1 - 2 * (session.place.asked.round % 3 == 0))
@@ -199,7 +195,6 @@ def test_a_model_file_reads_tables_of_words(data, tmp_path):
     (["2024-01-02", "2024-02-03"], None), (["(5", "6)"], None), ([], None),
 ])  # fmt: skip
 def test_formatted_numbers_are_read_if_one_decimal_mark_fits(cells, mark):
-    """Formatted numbers are parsed only if all cells of a column agree on a decimal mark."""
     assert mark == codings.number_format(cells)
 
 
@@ -223,7 +218,6 @@ def test_a_column_with_too_many_words_is_left_out_by_name(tmp_path):
 
 
 def test_a_wide_table_of_words_is_sparse():
-    """A wide table of words is one-hot encoded as sparse rows, with a 1 for each word."""
     rows = [",".join(f"w{(k * (c + 1)) % 45}" for c in range(8)) + f",{k % 2}" for k in range(400)]
     items = read(named("\n".join(rows).encode(), "a.csv"))
     assert items.vectors.shape == (400, len(items.feature_names))
@@ -267,7 +261,6 @@ def test_a_column_that_could_be_the_label_is_asked_about(content, column):
 
 
 def test_rows_do_not_depend_on_their_order():
-    """The words of a category are sorted, so the same items have the same features in any order."""
     content = [HEAD, *LINES], [HEAD, *LINES[::-1]]
     first, last = (read(named("\n".join(lines).encode(), "a.csv")) for lines in content)
     assert first.feature_names == last.feature_names
@@ -280,7 +273,6 @@ def test_rows_do_not_depend_on_their_order():
     (("1e-310", "ROW"), "needs columns whose numbers differ by at least 1e-150. Column 1 differs by 2e-310: "),
 ])  # fmt: skip
 def test_numbers_too_large_or_small_to_be_scaled_are_named(store, tmp_path, cells, sentence):
-    """A table with numbers too large or small to be scaled is refused in a sentence that names them."""
     path = tmp_path / "units.csv"
     lines = [
         ",".join(cell.replace("1e-", f"{1 + k % 3}e-").replace("ROW", str(k)) for cell in cells) + f",{k % 2}"

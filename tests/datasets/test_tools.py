@@ -205,7 +205,6 @@ def test_references_have_title_and_abstract(name):
 
 
 def test_a_reference_of_pubmed_has_its_doi():
-    """Of the several identifiers of an article, only the DOI is read as its doi."""
     rows = peek(named(SOURCES["pubmed.nbib"], "pubmed.nbib")).rows
     assert [f"10.1000/j.{k}" for k in range(6)] == [row["doi"] for row in rows]
 
@@ -236,6 +235,5 @@ SITES = {
 
 @pytest.mark.parametrize("name", SITES)
 def test_texts_of_sites_have_no_labels(name):
-    """Archives and API results of social sites are imported as texts without labels."""
     items = imported(SITES[name], name)
     assert (TEXTS, [0] * 6) == (items.texts, [*items.y])

@@ -43,7 +43,6 @@ def test_vocabulary_is_rebuilt_from_what_is_stored():
 @settings(deadline=None)
 @given(st.lists(st.lists(st.sampled_from("abcdefghijk"), max_size=40).map(" ".join), min_size=1, max_size=20))
 def test_a_row_does_not_depend_on_its_neighbours(texts):
-    """A text gets the same row, bit for bit, alone and among others."""
     known = fit(["a b c d e f g h i j", "a b c d e", "a b"], min_df=1)
     together = known.transform(texts).toarray()
     assert [known.transform([text]).toarray()[0].tobytes() for text in texts] == [row.tobytes() for row in together]
@@ -138,7 +137,6 @@ def test_the_most_frequent_terms_are_kept():
 
 @pytest.mark.parametrize("texts", [["one", "two"], ["!", "?"]])
 def test_no_terms(texts):
-    """Texts that share no term are refused, and so is a single text."""
     with pytest.raises(ValueError, match=r"^No term occurs in at least 2 of the 2 texts\.$"):
         fit(texts)
     with pytest.raises(ValueError, match=r"^The file has only 1 text; at least 2 are needed\.$"):
@@ -146,7 +144,6 @@ def test_no_terms(texts):
 
 
 def test_unknown_tokenizer():
-    """The error for an unknown tokenizer lists the known ones."""
     with pytest.raises(ValueError, match=r"tokenizer must be one of words, tweets, rich\. Got 'japanese'"):
         fit(["a"], tokenizer="japanese")
 
@@ -171,19 +168,14 @@ def test_progress(monkeypatch):
     ("မြန်မာ", "န် န်မာ မာ မြ မြန်"),
     ("한국어를 배운다", "p:배운 p:한국 배운다 한국어를"),
     ("हिन्दी में लिखना", "p:हिन्द में लिखना हिन्दी"),
-    ("বাংলায় লিখি", "p:বাংলা বাংলায় লিখি"),
     ("தமிழில்", "p:தமிழி தமிழில்"),
     ("العربيّة", "p:العرب العربيّة"),
     ("أحمد إلى آخر", "أحمد آخر إلى"),
     ("می‌خواهم", "p:می‌خو می‌خواهم"),  # Persian, with a zero-width non-joiner
     ("שָׁלוֹם לכם", "p:שָׁלו לכם שָׁלוֹם"),
     ("Привет, МИР", "c: p:приве s:, мир привет"),
-    ("Καλημέρα", "p:καλημ καλημέρα"),
     ("Größe und Straße", "größe p:straß straße und"),
     ("Tiếng Việt", "tiếng việt"),
-    ("გამარჯობა", "p:გამარ გამარჯობა"),
-    ("Բարեւ", "բարեւ"),
-    ("ሰላም ነው", "ሰላም ነው"),
     ("iPhone手机2024年", "2024 iphone n:0000 p:iphon 年 手 手机 机"),
     ("１２３ ＡＢ ２回", "123 ab c: n:000 n:0 回"),
     ("٣٤ क़", "n:00 ٣٤ क़"),
@@ -214,7 +206,6 @@ def test_tokens_of_all_scripts(text, terms):
     ("שלום 茶道", [["שלום"], ["茶"], ["茶", "道"], ["道"]]),
 ])  # fmt: skip
 def test_spans_are_places_in_the_text_as_written(text, marked):
-    """Highlighted spans are positions in the text as written, not in its Unicode normal form."""
     known = fit([text, "", ""], tokenizer="rich", min_df=1)
     spans = dict[int, list[str]]()
     for start, end, column in known.spans(text):

@@ -13,11 +13,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 from sklearn.base import clone
-from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics import log_loss
-from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import check_estimator
 
 from oal_engine.estimator import OnlineActiveClassifier
@@ -218,7 +215,6 @@ def test_partial_fit_equals_supervised_learning(algorithm):
 
 @pytest.mark.slow
 def test_the_labels_of_partial_fit_reach_the_rule():
-    """A rule that counts the learner's mistakes also counts mistakes on the labels of partial_fit."""
     X, y = data()
     expected = replayed("SEL-ada", X, y, 2, budget=40)[0].log
     *asked_rows, last = expected[:, 0].astype(int)
@@ -226,22 +222,6 @@ def test_the_labels_of_partial_fit_reach_the_rule():
     assert model.rule_.mistakes > 0
     assert expected[-1, 1] == model.decision_function(X[[last]])
     assert expected[-1, 2] == model.query_probability(X[[last]])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("algorithm", ["PAA-I", "CSPAA(a)", "OA3-diag", "MD-AMD"])
-def test_the_next_margin_and_probability_equal_the_replay(algorithm):
-    """After t rows, the next row has the same margin and the same probability of being asked as in a replay, to the
-    bit."""
-    X, y = data()
-    y[:2] = 0, 1
-    expected = replayed(algorithm, X, y, 2)[0].log
-    several = strategy(algorithm).multiclass
-    for t, margin, probability in expected[[5, 20, -1]]:
-        model = OnlineActiveClassifier(algorithm).fit(X[: int(t)], y[: int(t)])
-        decision = model.decision_function(X)[int(t)]
-        assert margin == (abs(decision) if several else decision)
-        assert probability == model.query_probability(X)[int(t)]
 
 
 def test_the_positive_class():
@@ -380,27 +360,14 @@ def test_random_states_give_seeds(make):
 
 @pytest.mark.parametrize("seed", [7, -1, np.int32(7), np.uint8(7), 2**64 + 7, 10**30, True])
 def test_any_integer_is_a_seed(seed):
-    """Any integer is a seed, always of the same draws."""
     X, y = data()
     first, second = (OnlineActiveClassifier("PAA-I", random_state=seed).fit(X, y).queried_.tolist() for _ in range(2))
     assert first == second
 
 
-def test_it_works_in_a_pipeline():
-    """The estimator works after tf-idf and a scaler, with cross-validation."""
-    texts = ["free prize, call now", "lunch at noon?"] * 20
-    words = ["spam", "ham"] * 20
-    pipeline = make_pipeline(TfidfVectorizer(), OnlineActiveClassifier("OA3-diag", budget=10))
-    assert ["spam", "ham"] == pipeline.fit(texts, words).predict(["call for a free prize", "noon, lunch"]).tolist()
-    X, y = data()
-    pipeline = make_pipeline(StandardScaler(), OnlineActiveClassifier("OA3-diag"))
-    assert cross_val_score(pipeline, 5 * X, y, cv=3).min() > 0.8
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["OA3-diag", "SOA3", "MD-AMD"])
 def test_a_stored_model_goes_on_with_the_same_bits(algorithm, tmp_path):
-    """A model that was pickled, or mapped read-only from disk, continues with the same bits as the original."""
     X, y = data()
     model = OnlineActiveClassifier(algorithm).fit(X, y)
     joblib.dump(model, tmp_path / "model")
@@ -417,7 +384,6 @@ def test_a_stored_model_goes_on_with_the_same_bits(algorithm, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["MD-AMD", "SOA3"])
 def test_threads_share_a_model(algorithm):
-    """Threads that predict with one model at the same time get the results of a single thread."""
     X, y = data(n=2000)
     model = OnlineActiveClassifier(algorithm).fit(X, y)
     before, portions = bits(model.learner_), [X, X[::-1].copy(), -X]
@@ -437,7 +403,6 @@ def test_threads_share_a_model(algorithm):
 
 
 def test_no_parameter_is_hidden_by_a_setting():
-    """No algorithm has a parameter with the name of one of the estimator's own settings."""
     settings = signature(OnlineActiveClassifier).parameters.keys()
     for name, entry in ALGORITHMS.items():
         assert not settings & declared(entry.learner, entry.rule).keys(), name
@@ -457,9 +422,7 @@ def asking():
 ERRORS = [
     (lambda: MODEL("XYZ").fit(X, Y), r"algorithm must be one of auto, .*\. Got XYZ\."),
     (lambda: MODEL().fit(X, np.column_stack([Y, 1 - Y])), r"should be a 1d array, got an array of shape .* instead\."),
-    (lambda: MODEL("pa + x").fit(X, Y), r"rule must be one of all, .*\. Got x\."),
     (lambda: MODEL("PA-I", eta=1).fit(X, Y), r"PA-I has no parameter eta\. It has C\."),
-    (lambda: MODEL("PA-I", C=-1).fit(X, Y), r"C of pa-i must be > 0\. Got -1\."),
     (lambda: MODEL(budget=-1).fit(X, Y), r"budget of OnlineActiveClassifier must be a whole number >= 0\. Got -1\."),
     (lambda: MODEL(random_state="x").fit_stream(X, Y.item, classes=[0, 1]),
      r"random_state of OnlineActiveClassifier must be an integer, a RandomState, a Generator or None\. Got x\."),

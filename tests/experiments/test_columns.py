@@ -37,7 +37,6 @@ def posts():
 
 @pytest.mark.parametrize("kind", [csr_array, np.asarray, mixed])
 def test_a_column_is_the_last_of_rows_of_any_kind(kind):
-    """`with_column` appends a column to rows of any kind, and the other columns keep their values."""
     table = np.array([[1.0, 0, 2], [0, 3, 0]])
     longer = rows.with_column(rows.as_rows(kind(table)), np.array([0.5, -1]))
     whole = rows.matrix(longer)
@@ -68,7 +67,6 @@ def test_both_are_judged_by_the_same_answers_and_the_column_never_changes(posts)
 
 
 def test_an_audit_without_answers_estimates_nothing(posts):
-    """An audit with a budget of 0 answers has a result, in which every estimate is None."""
     result = replay_column(strategy("auto"), *posts, None, ReplayOptions(budget=0, floor=0.5, pace=1))
     (run,) = result["runs"]
     assert {None} == {*run["deciders"][COLUMN]["estimates"]["push"].values()}

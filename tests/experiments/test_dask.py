@@ -124,7 +124,7 @@ def test_workers_of_another_version_are_refused(local, store, monkeypatch):
     """Workers with another version than ours are refused, because identical bits are promised for equal versions
     only."""
     monkeypatch.setattr(cluster, "OUR_VERSIONS", versions() | {"engine": "9.9"})
-    message = r"^the worker tcp.* must have engine 9\.9, .* It has 0\."
+    message = r"^the worker tcp.* must have engine 9\.9, .* It has 1\."
     with pytest.raises(experiments.ExperimentError, match=message), cluster.executor(local.scheduler_address, []):
         pass
 
@@ -158,17 +158,6 @@ def test_a_scheduler_or_worker_without_the_project_is_one_sentence(tmp_path, wit
             process.terminate()
         for process in started:
             process.wait()
-
-
-def test_the_option(local, store, command):
-    """`compare --scheduler` prints the same JSON as a run with threads."""
-    line = ["compare", "a", "--algorithms", "PAA-I", "--set", "C=1,2", "--permutations", "3", "--json"]
-    printed = []
-    for more in ([], ["--scheduler", local.scheduler_address, "--save", "cluster"]):
-        printed.append(command(*line, *more, "--db", store.path))
-    assert 0 == printed[0][0]
-    assert printed[0] == printed[1]
-    assert 2 == len(store.comparisons())
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,6 @@ def test_a_comparison_that_is_stopped_goes_on(store, counted):
     ],
 )
 def test_settings_that_share_a_pass_give_the_same_json(store, passes, monkeypatch, values):
-    """Settings that share passes over the rows give the same result as replays one by one."""
     wanted = specification({"data": ["a", "b"], "algorithms": GRIDS, "permutations": 2, "points": 5} | values)
     shared = experiments.compare(wanted, store, "shared").as_json()
     assert {5} <= set(passes) <= {4, 5}
@@ -133,7 +132,6 @@ def test_settings_that_share_a_pass_give_the_same_json(store, passes, monkeypatc
 
 @pytest.mark.slow
 def test_settings_that_share_a_pass_begin_with_the_seeds(store, passes):
-    """If settings share a pass, each begins with the weights of the prior, as it does in a separate replay."""
     known = spec(algorithms={"PAA-I": GRIDS["PAA-I"]}, tune="2:1")
     (run,) = experiments.planned_runs(known, experiments.sources(known, store))
     source = run.source._replace(prior=((0, 0.5), (3, -2.0)))
@@ -145,7 +143,6 @@ def test_settings_that_share_a_pass_begin_with_the_seeds(store, passes):
 
 
 def test_what_is_finished_does_not_wait_for_a_long_replay(store, monkeypatch):
-    """Finished replays are stored while the next one runs."""
     begun, replayed = [], running.replayed
 
     def patient(source, jobs):
@@ -174,7 +171,6 @@ def stopping(stop_at):
 
 
 def test_progress_comes_to_its_end(store):
-    """Progress counts every replay, and reports the same total from the beginning."""
     for changes, total in (
         ({}, 3),
         ({"algorithms": {"PAA-I": {"C": [1, 2]}}}, 6),
@@ -257,14 +253,6 @@ def test_a_sweep_of_costs_weighs_runs_by_each(store):
 
 
 @pytest.mark.slow
-def test_a_sweep_of_budgets(store):
-    """Budgets run in the order of the specification, and each is spent if the stream is long enough."""
-    comparison = experiments.compare(spec(algorithms={"Q_F": {}}, budgets=[5, 20, None]), store)
-    assert [("a", 5), ("a", 20), ("a", None)] == list(comparison.blocks())
-    assert [[5] * 3, [20] * 3, [90] * 3] == [line.asked.tolist() for line in comparison.lines]
-
-
-@pytest.mark.slow
 def test_several_hits_are_an_axis(store):
     """Each target of `hit` has its own result lines, which ask for about that many labels. A supervised algorithm asks
     for all labels. A single target is not an axis."""
@@ -287,7 +275,6 @@ def test_several_hits_are_an_axis(store):
 
 
 def test_what_several_runs_ask_for_is_run_once(store, counted):
-    """Replays of a supervised algorithm do not depend on `hit`, and are run once for all targets."""
     experiments.compare(spec(algorithms={"PA-I": {}}, hit=[0.1, 0.2, 0.5]), store)
     assert 3 == len(counted)
 
@@ -377,7 +364,6 @@ def test_unlabeled_data_is_refused(store):
 
 
 def test_a_failure_in_a_worker_is_reported(store, monkeypatch):
-    """An exception in a replay is raised unchanged, with its message."""
     monkeypatch.setenv("OAL_MEMORY_LIMIT", "8")
     with pytest.raises(ValueError, match="acog-ii keeps a full covariance"):
         experiments.compare(spec(algorithms={"OA3": {}}), store)
@@ -429,7 +415,6 @@ def test_compare_and_results(command, store):
 
 
 def test_every_key_is_an_option(command, monkeypatch):
-    """Each key of a specification is an option of compare, and its value gets into the specification."""
     values = {"seed": 3, "permutations": 2, "points": 4, "theta": 0.1, "floor": 0.25, "hit": 0.5, "c_p": 0.6}
     options = [text for key, value in values.items() for text in (f"--{key.replace('_', '-')}", value)]
     specs = []
@@ -442,7 +427,6 @@ def test_every_key_is_an_option(command, monkeypatch):
 
 
 def test_the_downloads_of_a_result_are_specifications(command, store, tmp_path):
-    """The downloaded specification or JSON of a result, given to compare, runs the same comparison again."""
     comparison = experiments.compare(spec(), store, "first")
     everything = comparison.as_json()
     for number, content in enumerate((everything, comparison.spec.values | {"versions": comparison.versions})):
@@ -584,21 +568,4 @@ def test_the_guide_names_every_key(tmp_path):
 
 
 def test_the_guide_names_every_protocol():
-    """Each tuning protocol has a line in the guide's table."""
     assert set(specifications.PROTOCOLS) == set(re.findall(r"^\| `(.+?)`", GUIDE, re.MULTILINE))
-
-
-def test_the_commands_of_the_guide_are_taken(tmp_path, monkeypatch):
-    """Each command of the guide is parsed into the comparison that it describes."""
-    specs = []
-    monkeypatch.setattr(experiments, "compare", lambda spec, *_, **__: specs.append(spec) or sys.exit(0))
-    monkeypatch.setenv("OAL_DB", str(tmp_path / "studio.db"))
-    monkeypatch.chdir(ROOT)
-    commands = [line.split()[1:] for block in blocks("sh") for line in block.splitlines() if " results " not in line]
-    for command in commands:
-        monkeypatch.setattr(sys, "argv", command[1:])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        assert not end.value.code
-    assert ["2:1", "none", "2:1", "2:1", "cv", "cv", "2:1", *["none"] * 4] == [spec.tune for spec in specs]
-    assert [{"C": "10^-2..10^2"}, (300,)] == [specs[2].algorithms["PAA-I"], specs[2].budgets]

@@ -52,8 +52,6 @@ def ended(store, comparison):
 
 
 def test_a_job_gives_what_a_run_in_this_process_gives(store):
-    """A job in another process gives the same results as a run in this one, and its status says that all replays are
-    done."""
     comparison = begun(store, SHORT)
     assert "stopped" == jobs.status(store, comparison)["state"]
     jobs.start(store, comparison)
@@ -61,21 +59,6 @@ def test_a_job_gives_what_a_run_in_this_process_gives(store):
     assert ("finished", 8, 8, None) == (status["state"], status["done"], status["total"], status["message"])
     here = experiments.compare(experiments.specification(SHORT), store, "here")
     assert here.as_json()["results"] == experiments.load(store, comparison).as_json()["results"]
-
-
-def test_a_job_goes_on_where_another_run_stopped(store):
-    """A job does not repeat the replays that an earlier run has stored."""
-
-    def stop(done, total):
-        if done:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        experiments.compare(experiments.specification(SHORT), store, "short", progress=stop)
-    kept = len(store.replays(1))
-    assert 0 < kept < 8
-    jobs.start(store, 1)
-    assert ("finished", kept, 8) == tuple(ended(store, 1)[key] for key in ("state", "known", "done"))
 
 
 @pytest.mark.slow
@@ -106,7 +89,6 @@ def test_a_running_job_shows_its_lines_and_is_cancelled(store):
 
 
 def test_a_process_that_is_gone_is_found_to_be_lost(store):
-    """A killed job is reported as lost, and can be started again."""
     comparison = begun(store, SHORT)
     jobs.start(store, comparison)
     os.kill(store.job(comparison)["pid"], signal.SIGKILL)

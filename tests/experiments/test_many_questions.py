@@ -82,7 +82,6 @@ def test_the_figures_are_those_of_a_replay(data, store, names):
 
 @pytest.mark.slow
 def test_any_workers_and_a_stored_result_give_the_same_json(data, store):
-    """Processes and threads give the same JSON, and so does the stored comparison."""
     wanted = spec(tune="hindsight")
     with ProcessPoolExecutor(2, get_context("spawn")) as processes:
         first = json.dumps(experiments.compare(wanted, store, "processes", processes).as_json())

@@ -100,7 +100,6 @@ def test_rows_of_zeros_are_streamed_left_out_or_mistakes(tmp_path, kind, asked, 
 
 
 def test_orders_from_a_file_are_run(tmp_path):
-    """With orders from a file the runs visit the rows in these orders; more runs than orders are refused."""
     (tmp_path / "z.csv").write_text(ZEROS)
     (tmp_path / "orders.txt").write_text("5 4 3 2 1\n1 2 3 4 5\n")
     values = {"data": [{"file": "z.csv", "orders": "orders.txt"}], "algorithms": {"PA": {}}}
@@ -113,7 +112,6 @@ def test_orders_from_a_file_are_run(tmp_path):
 
 
 def test_settings_are_tuned_on_the_first_orders(tmp_path):
-    """With the protocol `first`, the scores of the settings are those of the first orders that are shown."""
     (tmp_path / "z.csv").write_text(ZEROS)
     values = {"data": [{"file": "z.csv"}], "algorithms": {"PA-I": {"C": [0.1, 1]}}, "permutations": 4, "trials": 2}
     store = Store(tmp_path / "x.db")
@@ -205,7 +203,6 @@ def test_a_table_runs_on_its_data_and_on_a_file_of_ones_own(small, command, tmp_
 
 
 def test_what_cannot_be_run_again_is_refused_in_a_sentence(small, command, tmp_path):
-    """An unknown table and a missing file are refused with what is allowed."""
     name = small('data = {file = "none.csv"}\n[columns.sum]\ncriterion = "sum"\n')
     for arguments, message in (
         (("iris",), "a table or figure must be all or one of p-t. Got iris."),

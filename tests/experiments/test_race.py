@@ -95,7 +95,6 @@ def test_the_line_of_a_projection_is_the_cut_through_the_plane():
 
 @pytest.mark.parametrize("features", [1, 2])
 def test_rows_of_two_features_are_shown_as_they_are(features):
-    """Rows of one or two features are shown without a projection. Equal rows are one point, not an error."""
     table = np.arange(12.0 * features).reshape(12, features)
     view = race.principal(as_rows(csr_array(table)), np.ones(12))
     assert np.array_equal(np.pad(table, ((0, 0), (0, 2 - features))), view.points)
@@ -135,7 +134,6 @@ def test_chances_are_the_probabilities_of_the_questions():
 
 
 def test_everything_for_two_classes_can_race():
-    """Every algorithm for two classes can be chosen for a race; algorithms for several classes cannot."""
     assert ["OA3"] == [name for name in ("OA3", "MPAA") if name in race.choices()]
     assert not [name for name in race.choices() if race.entrant(name).multiclass]
     assert strategy("Q_A").rule_parameters == race.entrant("Q_A").rule_parameters
@@ -271,7 +269,6 @@ def texts(tmp_path_factory):
 
 @pytest.mark.slow
 def test_a_race_is_in_its_page_as_the_app_shows_it():
-    """The page holds the record of the race, and has the same bytes each time it is made."""
     page, record = race.page(None, LANES, 20, 7), race.watched(None, LANES, 20, 7)
     assert is_sealed(page)
     assert page == race.page(None, LANES, 20, 7)
@@ -281,7 +278,6 @@ def test_a_race_is_in_its_page_as_the_app_shows_it():
 
 
 def test_texts_are_in_the_page_only_where_they_are_asked_for(texts):
-    """The page has texts of the data only on request."""
     page = race.page(texts, LANES, 20, 7)
     assert {} == held(page)["items"]
     assert b"word3" not in page

@@ -81,7 +81,6 @@ def comparison(request):
 
 
 def test_csv_and_parquet_have_a_row_for_each_line_and_run(comparison):
-    """CSV and Parquet have a row for each line, run and question, with the numbers of the JSON."""
     import pandas
 
     frame = pandas.read_parquet(io.BytesIO(report.parquet(comparison)))
@@ -127,7 +126,6 @@ def test_latex_closes_what_it_opens_and_every_row_has_all_cells(comparison):
 
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="needs pdflatex")
 def test_latex_compiles(tmp_path):
-    """pdflatex compiles the table in a document of its own."""
     table = (
         report.latex(made(data=("one", EVIL.replace("漢", "").replace("\u202e", "")))).decode().replace("漢\u202e", "")
     )
@@ -323,7 +321,6 @@ def test_each_figure_has_a_line_for_each_algorithm_over_its_axis(axis, metric):
 
 
 def test_a_diagram_of_ranks_has_each_name_at_its_rank():
-    """A critical-difference diagram has a line from each average rank to the name."""
     comparison = made()
     ranks = comparison.ranks()
     axes = axes_of(figures.draw_ranks, comparison, ranks)
@@ -349,7 +346,6 @@ def test_a_curve_over_a_parameter_is_of_the_best_settings():
 
 
 def test_a_weight_that_only_some_algorithms_vary_weighs_all_of_them():
-    """Over a weight of the metric, an algorithm that does not vary it is measured with each of its values too."""
     comparison = made({"CSOAL": {"c_p": TWO}, "PAA-I": {}}, ("one",), (5,), criterion="cost")
     drawn = {name: mean for name, _, mean, *_ in figures.curves(comparison, figures.view(comparison, axis="c_p"))}
     weighted = [replace(comparison.lines[-1], setting={"c_p": c_p}) for c_p in TWO]
@@ -373,23 +369,12 @@ def test_few_runs_find_nothing_level():
 
 
 def test_a_line_keeps_its_style_whichever_others_are_drawn():
-    """Hiding a line does not change the colors of the others."""
     comparison = made()
     view = figures.view(comparison)
     looks = {name: style for name, *_, style in figures.curves(comparison, view)}
     assert len(looks) == len(set(map(str, looks.values())))
     for name, *_, style in figures.curves(comparison, replace(view, names=view.names[1:])):
         assert looks[name] == style
-
-
-@pytest.mark.parametrize("axis", figures.AXES)
-def test_every_curve_ends_at_the_value_of_the_table(axis):
-    """The last point of a curve, on any axis, is the table's value, at the end of the stream."""
-    comparison = made()
-    view = figures.view(comparison, axis=axis)
-    rows = {row.name: row.cells for row in report.table(comparison, view.data, view.budget, view.evaluation)}
-    for name, _, mean, *_ in figures.curves(comparison, view):
-        assert rows[name][view.metric][0] == mean[-1]
 
 
 def test_curves_over_labels_of_an_older_version_end_where_the_last_is_spent():
@@ -407,7 +392,6 @@ def test_curves_over_labels_of_an_older_version_end_where_the_last_is_spent():
 
 
 def test_a_figure_has_few_lines_and_they_are_the_best():
-    """A figure of a large sweep shows only the best settings."""
     comparison = made(algorithms={"OAAL": {"delta_plus": "10^-5..10^5"}}, data=("one",), budgets=(5,))
     lines = comparison.blocks()["one", 5]
     means = {name: comparison.values(line).mean() for name, line in lines.items()}
@@ -431,7 +415,6 @@ def test_names_that_do_not_differ_are_joined(ranks, apart, expected):
 
 
 def test_two_comparisons_share_what_ran_on_the_same_data_under_the_same_budget():
-    """The result lines that occur in both of two comparisons are listed, with the mean from each comparison."""
     one, other = made(), made(algorithms={"PAA-I": {}, "Q_S": {}}, budgets=(None, 9))
     differences = report.differences(one, other, "f1", "push")
     assert [("one", None, "PAA-I"), (EVIL, None, "PAA-I")] == [each[:3] for each in differences]

@@ -45,7 +45,6 @@ WRONG = [
     ({"data": ["letters"]}, "PAA-I does not work on letters, which has K classes: name one as letters=CLASS."),
     ({"algorithms": {"MPAA": {}}}, "MPAA does not work on a, which has two classes."),
     ({"data": [{}]}, "a data set of a comparison needs a file. Got nothing."),
-    ({"data": [{"name": "c"}]}, "a data set of a comparison needs a file. Got name."),
     ({"data": [{"file": "missing.csv"}]}, "missing.csv cannot be read: No such file or directory."),
     ({"data": [{"file": 3}]}, "file of a data set of a comparison must be a text. Got 3."),
     ({"data": [{"file": "x.csv", "text": [3]}]}, "text of a data set of a comparison must be a list of texts. Got ["),
@@ -59,7 +58,6 @@ WRONG = [
     ({"algorithms": {"PAA-I": {"C": []}}}, "C of PAA-I needs at least one value."),
     ({"algorithms": {"PAA-I": {"C": "10^5..10^999"}}}, "powers are too large for a float. Got 10^5"),
     ({"algorithms": {"PAA-I": {"C": "much"}}}, "C of PAA-I must be numbers or powers such as 10^-5..10^5. Got much."),
-    ({"algorithms": {"PAA-I": {"C": [1, [2]]}}}, "C of PAA-I must be numbers or powers such as 10^-5..10^5. Got [2]."),
     ({"algorithms": {"PAA-I": {"C": True}}}, "C of PAA-I must be numbers or powers such as 10^-5..10^5. Got True."),
     ({"algorithms": {"PAA-I": {"C": float("nan")}}}, "C of pa-i must be > 0. Got nan."),
     ({"algorithms": {"PAA-I": {"rho": "known"}}}, "rho of PAA-I must be auto, laplace or a number. Got known."),
@@ -68,7 +66,6 @@ WRONG = [
     ({"algorithms": {"SSOA3": {"m": 2.5}}}, "m of ssacog-ii must be a whole number >= 1"),
     ({"budgets": 100}, "budgets of a comparison must be a list of at least one. Got 100."),
     ({"budgets": [0]}, "a budget must be a whole number >= 1. Got 0."),
-    ({"budgets": [100.5]}, "a budget must be a whole number >= 1. Got 100.5."),
     ({"budgets": [9, 9]}, "budgets of a comparison must differ. Got 9, 9."),
     ({"permutations": 0}, "permutations of a comparison must be a whole number >= 1. Got 0."),
     ({"permutations": True}, "permutations of a comparison must be a whole number >= 1. Got True."),
@@ -95,7 +92,6 @@ WRONG = [
     ({"algorithms": {"PAA-I": {"C": 10**400}}}, "C of PAA-I must be numbers or powers such as 10^-5..10^5. Got 1000"),
     ({"hit": []}, "hits of a comparison must differ. Got none."),
     ({"hit": [0.1, 0.1]}, "hits of a comparison must differ. Got 0.1, 0.1."),
-    ({"hit": [0.1, "x"]}, "hit must be a share of the labels, or their number. Got x."),
     ({"hit": [0.1, 0.2], "budgets": [5, 9]}, "several hits need one budget, or none. Got 5, 9."),
     ({"hit": 0.1, "algorithms": {"perceptron + positive": {}}},
      "perceptron + positive has no smoothing that could hit a number of labels."),
@@ -107,7 +103,6 @@ TENS_OF_TENS = {"PAA-I": {"C": "1.01^-499..1.01^500", "delta": "1.01^-499..1.01^
 BOMBS = [
     ({"algorithms": {"PAA-I": {"C": "1.0001^-999..1.0001^999"}}},
      "C of PAA-I must have at most 1,000 values. Got 1,999."),
-    ({"algorithms": {"PAA-I": {"C": [1] * 1001}}}, "C of PAA-I must have at most 1,000 values. Got 1,001."),
     ({"hit": "1.0001^-999..1.0001^0"}, None),
     ({"hit": "1.0001^-999..1.0001^1"}, "hit must have at most 1,000 values. Got 1,001."),
     ({"algorithms": TENS_OF_TENS}, "must have at most 10,000 lines (data sets x budgets x hits x settings). Got 1,0"),
@@ -152,7 +147,6 @@ def test_what_is_too_large_to_run_can_still_be_read():
 
 @pytest.mark.parametrize(("changes", "message"), WRONG)
 def test_a_wrong_specification_is_one_sentence(store, tmp_path, changes, message):
-    """A wrong value is refused with a one-sentence error before anything runs."""
     (tmp_path / "x.csv").write_text("id,text,label\n1,a,b\n")
     with pytest.raises(ValueError) as error:  # noqa: PT011
         experiments.compare(spec(**changes), store, folder=tmp_path)

@@ -102,7 +102,6 @@ def test_no_wing_has_a_circle(folder):
 
 
 def test_no_test_module_imports_another():
-    """No test module imports another: shared code is in tests/harness, or is a fixture in a conftest.py."""
     line = re.compile(r"^ *(?:from|import) [^\n(]*(?:\([^)]*\))?", re.MULTILINE)
     texts = {path.relative_to(ROOT): path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py")}
     lines = [(path, found) for path, text in texts.items() for found in line.findall(text)]
@@ -110,7 +109,6 @@ def test_no_test_module_imports_another():
 
 
 def test_the_engine_does_not_import_streamlit():
-    """The engine imports neither the app nor the app's frameworks (Streamlit, Plotly)."""
     assert [] == importing(ENGINE, {"streamlit", "plotly", *OURS} - {"oal_engine"})
 
 
@@ -127,7 +125,6 @@ def test_nothing_is_pickled():
 
 
 def test_everything_public_has_a_docstring():
-    """Every module of the engine, and every public function and class in it, has a docstring."""
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
     bare = []
     for path in {*ENGINE} - {"oal_engine/__main__.py"}:
@@ -137,7 +134,6 @@ def test_everything_public_has_a_docstring():
 
 
 def test_no_path_of_a_machine():
-    """No text file contains an absolute path of a developer's machine."""
     machine = re.compile(r"(?<![\w.~/])/(?:work|home|root|tmp)\b")
     generated = re.compile(r"\.(?!ci$|streamlit$)|__pycache__$|build$|.*\.(rows|backups|egg-info)$|findings$")
     binary = (".png", ".gif", ".webp", ".npy", ".npz", ".parquet", ".db", ".xz", ".gz")

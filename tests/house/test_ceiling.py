@@ -43,7 +43,6 @@ def sizes():
 
 
 def test_no_part_of_the_project_grows_beyond_its_ceiling(capsys):
-    """Each part has at most the lines or words of its ceiling."""
     found = sizes()
     with capsys.disabled():
         print("".join(f"\n{name:22}{found[name]:8,} of {most:7,}" for name, (_, most) in CEILING.items()))

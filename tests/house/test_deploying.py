@@ -218,7 +218,6 @@ def test_pages_have_the_headers_of_the_proxy_and_the_app(connect):
 
 @pytest.mark.slow
 def test_the_app_talks_to_pages_of_its_own_site_alone(connect):
-    """The app accepts a WebSocket from a page of its own site, and refuses one from a page of a foreign site."""
     for origin, status in ((f"https://{NAME}", 101), ("https://evil.example", 403)):
         assert status == answer(connect, "/_stcore/stream", Origin=origin, **UPGRADE)[0]
 
@@ -236,7 +235,6 @@ def test_a_proxy_serves_one_name(connect):
 
 @pytest.mark.slow
 def test_uploads_of_strangers_end_early(connect):
-    """An upload without a log-in is refused before 4 MB of it are sent."""
     start, n_sent = upload(connect)
     assert start.startswith(b"HTTP/1.1 403 ")
     assert n_sent < 2**22

@@ -98,14 +98,12 @@ def test_every_environment_variable_is_explained():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_its_commands_are_valid(name):
-    """The parser of the command line accepts each example command on a page."""
     for command, *arguments in (cli.repeat_options(words) for _, words in commands(name)):
         COMMANDS[command].make_context(command, arguments)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_its_links_lead_somewhere(name):
-    """Each relative link on a page leads to an existing file, and each anchor to a heading."""
     dead = []
     for link in LINK.findall(prose(name)):
         target, _, anchor = link.partition("#")
@@ -117,13 +115,11 @@ def test_its_links_lead_somewhere(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_files_that_it_names_exist(name):
-    """If a path on a page begins with a folder of the project, the file exists."""
     paths = re.findall(r"(?<![\w./-])(?:benchmarks|data|docs|oal_engine|tests|ui)/[\w/.]+\.\w+", page(name))
     assert [] == [path for path in paths if not (ROOT / path).exists()]
 
 
 def test_the_index_leads_to_every_page():
-    """Each page of docs/ is linked from docs/README.md."""
     assert {path.name for path in ROOT.glob("docs/*.md")} - {"README.md"} <= {*LINK.findall(page("docs/README.md"))}
 
 
@@ -136,7 +132,6 @@ def test_the_version_is_named():
 
 
 def test_a_change_is_one_line_of_the_changelog():
-    """Each changelog entry of a version from 0.3.0 on is a single line."""
     later = page("CHANGELOG.md").split("## 0.2.0")[0]
     entries = re.split(r"^#.*$", later, flags=re.MULTILINE)[3:]
     assert [] == [line for part in entries for line in part.splitlines() if line and not line.startswith("- ")]
@@ -170,11 +165,9 @@ def test_the_python_of_the_tutorial_ends_as_it_says(tmp_path, capsys):
 
 
 def test_every_picture_is_made_by_a_command():
-    """docs/ has no picture that python -m docs.make_pictures does not make."""
     pictures = {path.name for path in ROOT.glob("docs/*") if path.suffix in (".png", ".gif", ".jpg", ".svg")}
     assert pictures == {*make_pictures.PICTURES}
 
 
 def test_pictures_lead_to_the_published_pages():
-    """Each published page is the target of a picture in docs/."""
     assert make_pages.PAGES.keys() == {*re.findall(r"\.\w+\)\]\((\w+\.html)\)", "".join(map(page, NAMES)))}

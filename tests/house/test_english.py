@@ -110,7 +110,6 @@ def test_no_construction_of_the_dialect(construction):
 
 
 def test_docstrings_of_functions_begin_with_a_verb():
-    """The docstring of every function begins with a verb in the imperative."""
     assert [] == [place for path in PATHS for place in verbless(path)]
 
 

@@ -168,5 +168,4 @@ def test_the_examples_of_docstrings_run(name, session):
 
 
 def test_the_commands_that_are_not_run_are_on_a_page():
-    """Each key of NOT_RUN is a word of a command on some page of the documentation."""
     assert NOT_RUN.keys() <= {word for name in PAGES for _, words in commands(name) for word in words}

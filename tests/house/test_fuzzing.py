@@ -21,7 +21,6 @@ def read_by(request, tmp_path_factory):
 
 @pytest.mark.parametrize("read_by", MAKERS, indirect=True)
 def test_undamaged_files_are_read(read_by):
-    """Each reader reads its valid files."""
     assert [None] * len(read_by.files) == [refusal(read_by, file) for file in read_by.files]
 
 

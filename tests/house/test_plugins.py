@@ -85,9 +85,3 @@ def test_a_wrong_plugin_stops_with_a_sentence(run, tmp_path, module, sentence):
     """A plugin that defines nothing, reuses a name or cannot be imported stops the command with an error message."""
     (tmp_path / "halving.py").write_text(module)
     assert (1, "", f"error: {sentence}") == run("-m", "oal_engine", "algorithms")
-
-
-def test_a_plugin_that_is_missing_is_named(run):
-    """The error names the missing plugin, even if another plugin exists."""
-    sentence = "error: OAL_PLUGINS names nowhere, which cannot be imported: No module named 'nowhere'."
-    assert (1, "", sentence) == run("-m", "oal_engine", "algorithms", plugins="halving, nowhere")

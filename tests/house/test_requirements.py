@@ -59,7 +59,6 @@ def test_every_imported_package_is_declared():
 
 
 def test_every_extra_is_installed_for_the_tests():
-    """requirements-test.txt lists each requirement of an extra, with the same versions."""
     listed = requirements("requirements-test.txt")
     assert {name: str(each) for name, each in extras().items()} == {name: str(listed[name]) for name in extras()}
 
@@ -73,7 +72,6 @@ def test_streamlit_is_limited_to_the_minor_version_that_is_tested():
 
 
 def test_installed_packages_are_allowed():
-    """The tests run with versions that the requirements allow."""
     wrong = {
         name: version(name)
         for name, each in requirements("requirements.txt").items()

@@ -159,7 +159,6 @@ def test_no_python_name_goes():
 
 
 def test_no_key_of_a_command_goes(here, session, command):
-    """Each key that a command printed with --json in 1.0 is printed, with a value of the same kind."""
     for line in COMMANDS:
         code, out, errors = command(*line.split())
         assert (0, line) == (code, line), errors
@@ -167,7 +166,6 @@ def test_no_key_of_a_command_goes(here, session, command):
 
 
 def test_no_option_goes():
-    """Every command of 1.0, and every option of it, is there."""
     found = {name: [option for each in cli.command(name).params for option in each.opts] for name in cli.MODULES}
     assert [] == [name for name, old in RECORDED["options"].items() if not {*old} <= {*found.get(name, ())}]
 
@@ -187,7 +185,6 @@ def test_no_column_goes(app_store, session):
 
 
 def test_a_seed_gives_the_bits_of_1_0(here, session, command):
-    """A replay with a seed gives the counts that it gave in 1.0."""
     _, out, _ = command(*REPLAY.split())
     (run,) = json.loads(out)["runs"]
     assert RECORDED["replay"] == {name: run["push"][name] for name in ("tp", "fp", "tn", "fn")}

@@ -23,7 +23,6 @@ def test_scripts_and_styles_pass(command):
 
 
 def test_types_pass():
-    """mypy finds no function without types in the app and the engine, and no type error."""
     done = subprocess.run([sys.executable, "-m", "mypy"], cwd=ROOT, capture_output=True, text=True)
     assert (0, "") == (done.returncode, done.stderr), done.stdout
 

@@ -76,7 +76,6 @@ def registered(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("promise", dict.fromkeys([*LEARNER_PROMISES, *RULE_PROMISES]), ids=lambda each: each.__name__)
 def test_the_toys_keep_the_promise(promise):
-    """A learner and a rule that are not part of the engine keep every promise of learners and rules."""
     promise("toy", "root")
 
 

@@ -16,7 +16,6 @@ PAIRS = [(learner, rule) for rule in QUERY_RULES for learner in partners(rule)]
 
 @pytest.mark.parametrize(("learner", "rule"), PAIRS)
 def test_every_pair_has_its_declared_parameters(learner, rule):
-    """A strategy has the declared parameters, each with its default, a range and a line of help."""
     keys, chosen = declared(learner, rule), strategy(learner=learner, rule=rule)
     assert {key: spec.default for key, spec in keys.items()} == chosen.parameters
     for key, spec in keys.items():
@@ -67,7 +66,6 @@ def test_oaal_is_asymmetric_by_default():
 
 
 def test_what_was_stored_has_the_defaults_of_later_parameters():
-    """A parameter that a stored strategy lacks gets its default; unknown parameters are refused."""
     parts = "OA3", "acog-ii", "variance"
     values = {"learner": {"eta": 0.3, "gamma": 1.0}, "rule": {"delta_plus": 0.1, "delta_minus": 0.1}}
     assert strategy("OA3", values={"eta": 0.3}) == stored(*parts, values)
@@ -88,7 +86,6 @@ def test_a_positive_weighs_less_where_a_reading_answers_several_questions():
     ("name", "a"), [("D-ADA", -1), ("D-AMD", -1), ("D-ADA-I", 1), ("D-AMD-I", 1), ("M-ADA", 0), ("M-AMD", 0)]
 )
 def test_what_a_paper_fixes_cannot_be_set(name, a):
-    """A parameter that the paper of an algorithm fixes accepts only its fixed value."""
     assert a == strategy(name).parameters["a"] == strategy(name, values={"a": a}).parameters["a"]
     assert a == strategy(name, values={"rule.a": str(a), "b": 2}).parameters["a"]
     with pytest.raises(ValueError, match=rf"^a of {name} is fixed at {a}\. Got 0\.5\.$"):
@@ -130,14 +127,11 @@ def test_a_key_of_both_sides():
     ],
 )
 def test_a_wrong_strategy_is_refused(call, message):
-    """A wrong strategy is refused with a one-sentence error: the allowed values and the given one."""
     with pytest.raises(ValueError, match=message):
         strategy(**call)
 
 
 def test_a_state_array_is_made_from_what_it_names():
-    """A state array is computed by a function from the inputs that the function's arguments name, and from no
-    others."""
 
     class Steps(NamedTuple):
         state: from_parameters(lambda classes, step: np.full(classes, step))

@@ -15,8 +15,6 @@ CHANCES = np.array([0.1, 0.5, 0.05, 1.0, 0.2, 0.05])
 
 @pytest.mark.parametrize(("asked", "risk"), [(0, RISK), (1, RISK), (3, RISK), (6, RISK), (6, RISK / 5)])
 def test_bounds_are_the_last_counts_that_the_martingales_allow(asked, risk):
-    """Each bound is the highest (or lowest) count of positives that the martingales allow, found by trying all
-    counts."""
     q, s, pi, at = 0.05 * HIDDEN, 0.05 * PUSHED, CHANCES[:asked], np.array([asked])
     hidden = [
         lambda count, q=q, w=w: w * np.prod((1 - q / pi) / (1 - q)) * (1 - q) ** (asked - count)
@@ -106,7 +104,6 @@ def test_where_every_item_was_asked_the_floors_are_the_metrics():
 
 
 def test_before_any_answer_nothing_is_certain():
-    """Before the first item all bounds are 0."""
     nothing = np.zeros(0)
     known = floors(tables(nothing, nothing.astype(bool), nothing, *(np.zeros(1, int) for _ in range(3)), 0.1))
     assert {0.0} == {float(values[0]) for metric in known.values() for values in metric.values()}

@@ -44,12 +44,10 @@ def test_a_change_is_noticed_soon():
 
 
 def test_no_items_have_no_alarm():
-    """Without items there is no alarm."""
     assert (None, 1.0) == drift.alarm(np.empty((0, drift.SCORES)))
 
 
 def test_scores_are_the_same_for_sparse_and_dense_rows_and_the_block_of_mixed_ones():
-    """Sparse and dense rows have the same scores; the dense block of mixed rows is used unchanged."""
     table, places = np.random.default_rng(0).normal(size=(9, 20)), np.array([3, 1, 8])
     dense, sparse = (drift.scores(rows.as_rows(form(table)), places) for form in (np.asarray, csr_array))
     assert np.allclose(dense, sparse)
@@ -117,7 +115,6 @@ def test_a_class_that_becomes_twice_as_common_is_noticed(answers, share, power):
 
 
 def test_a_class_that_becomes_rarer_is_noticed():
-    """The alarm is two-sided: a class that becomes rarer is noticed, too."""
     changes = share_changes(checked, 0.4, 300, factor=0.3, streams=50)
     assert all(each and each.after < each.before for each in changes)
 
@@ -154,7 +151,6 @@ def test_the_steps_are_those_of_the_formulas():
 
 
 def test_an_alarm_of_answers_stays():
-    """An alarm is raised at the end of a quarter of the stream, and later answers do not change it."""
     answers = checked(0.2, 400, 0, factor=3)
     seen = []
     for streamed in range(0, ROUNDS + 1, 50):
@@ -178,7 +174,6 @@ def test_longer_streams_than_planned_are_looked_at_more_rarely():
 
 @pytest.mark.parametrize("label", [False, True])
 def test_without_both_kinds_of_answers_there_is_no_alarm(label):
-    """If there are no answers, or all of them are alike, there is no alarm."""
     none = np.zeros(0)
     assert drift.change(none > 0, none > 0, none, np.zeros(1), np.zeros(1), ROUNDS, ROUNDS) is None
     _, pushed, chance, rounds, pushes = checked(0.5, 100, 0)
@@ -187,7 +182,6 @@ def test_without_both_kinds_of_answers_there_is_no_alarm(label):
 
 @pytest.mark.parametrize("silent", range(4))
 def test_a_quarter_without_answers_is_no_obstacle(silent):
-    """A change is noticed although nothing was asked in one of the quarters of the stream."""
     positive, pushed, chance, rounds, pushes = checked(0.1, 400, 0, factor=8)
     quarter = (rounds[1:] - 1) // (ROUNDS // 4)
     kept = quarter != silent

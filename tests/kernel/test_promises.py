@@ -24,7 +24,6 @@ class TestLearners:
     )
     @pytest.mark.parametrize("promise", LEARNER_PROMISES, ids=lambda promise: promise.__name__)
     def test_a_learner_keeps_the_promise(self, promise, learner):
-        """Each learner keeps each promise when it runs with the rule `symmetric`."""
         if exception := EXCEPTIONS.get((promise.__name__, learner)):
             pytest.skip(exception)
         promise(learner, "symmetric")

@@ -78,7 +78,6 @@ def test_several_questions_equal_the_formulas(rare, more):
 
 
 def test_blocks_of_rounds_change_no_bit(monkeypatch):
-    """The number of rounds that are computed together does not change any bit."""
     runs = runs_of(*stream(), floor=0.3)
     whole = outcomes(questions.replay(runs))
     for block in (8, 24, 4096):
@@ -121,7 +120,6 @@ def test_rare_questions_get_more_readings():
 
 
 def test_questions_of_several_classes_are_refused():
-    """A multi-class learner is refused if several questions are asked about each item."""
     X, Y = stream()
     run = replace(runs_of(X, Y)[0], strategy=strategy("auto-classes"), y=(Y[0] + 3) // 2, classes=2)
     with pytest.raises(ValueError, match="several questions need learners of positives and negatives"):

@@ -68,7 +68,6 @@ def test_only_the_beginning_and_random_checks_represent_other_items():
 
 
 def test_a_file_needs_a_budget_and_a_rule_that_draws():
-    """A file with a pace, a floor, no budget or a rule without draws is refused in one sentence."""
     for rule, budget, more, words in (
         ("paced", None, {}, "the goal find needs a budget. Got none."),
         ("margin", 20, {}, "the goal find needs a rule that draws"),
@@ -201,14 +200,6 @@ def test_chances_are_the_probabilities_of_asking(more):
     assert abs(off.mean()) < 3 * off.std() / np.sqrt(off.size)
 
 
-def test_without_a_pace_the_rule_spends_as_it_wants():
-    """A plan with audits and no pace leaves the rule's probabilities unchanged, so that the rule asks often at
-    first."""
-    replay = planned(audit=0.25)
-    wished = replay.log[replay.decided[:, 0] == 0, 0]
-    assert np.median(wished) < np.median(planned(audit=0.25, pace=1.0).log[:, 0]) / 2
-
-
 def test_audits_that_do_not_train_leave_the_learner_alone():
     """If every label is an audit, the weights stay 0 unless the learner learns from audits."""
     for trains in (False, True):
@@ -238,7 +229,6 @@ DRAWING = ", ".join(query_rules.paceable())
     ],
 )
 def test_a_plan_that_cannot_be_is_refused(values, message):
-    """Shares out of range, a pace for a rule that cannot have one, and a pace without a budget are refused."""
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         spending.plan(**{"rule": "symmetric", "budget": 10, "horizon": 100} | values)
 

@@ -46,7 +46,6 @@ def test_as_much_is_explained_where_strengths_hardly_fall():
 
 
 def test_there_are_no_more_directions_than_the_rows_have():
-    """Rows of rank two have two directions, even if more are wanted."""
     X = np.outer(np.arange(1.0, 9), [1, 2, 0, 1, 0]) + np.outer([1, 0] * 4, [0, 0, 1, 0, 3])
     directions = truncated_svd.strongest(rows.as_rows(sparse.csr_array(X)), 5)
     assert (5, 2) == directions.shape

@@ -51,7 +51,6 @@ WRONG = [
     ({"view": "race", "labels": "0"}, "Labels per lane in the address must be a number from 1 to 1,000. Got 0."),
     ({"view": "race", "seed": "-1"}, "Seed in the address must be a number from 0 to 2,147,483,648. Got -1."),
     ({"view": "race", "seed": "many"}, "Got many."),
-    ({"view": "race", "seed": "-inf"}, "Got -inf."),
     (
         {"view": "race", "labels": "1e309"},
         "Labels per lane in the address must be a number from 1 to 1,000. Got 1e309.",
@@ -63,8 +62,6 @@ WRONG = [
         {"view": "race", "strategies": ["PAA-I", "OAAL", "Q_A", "Q_S", "Q_R"]},
         "Strategies in the address must be at most 4. Got 5.",
     ),
-    ({"view": "race", "Q_A-delta_plus": "x"}, "delta_plus of Q_A in the address must be a number. Got x."),
-    ({"view": "race", "Q_A-delta_plus": "nan"}, "delta_plus of Q_A in the address must be a number. Got nan."),
     ({"comparison": "1", "metric": "Beauty"}, "Metric in the address must be one of Weighted sum, F1"),
     ({"comparison": "1", "block": "x"}, "must be one of things, 5 labels, things, 20 labels. Got x."),
     ({"comparison": "1", "over": "hills"}, "Curves over in the address must be one of labels spent, items"),

@@ -118,7 +118,6 @@ def test_the_form_offers_the_columns_of_the_file(app_store):
 
 
 def test_the_corrected_column_is_one_click_away(audit):
-    """The panel with the figures of an audit has a button that downloads the corrected column."""
     server = audit(12)
     at, words = run("pages/1_Label.py", session=server.session.id), "Download the corrected column"
     for _ in range(WAIT):

@@ -63,7 +63,6 @@ def test_the_form_becomes_the_specification(store, tmp_path):
 
 
 def test_a_value_that_is_typed_leaves_the_other_parameters_tuned(store, tmp_path):
-    """A value typed for one parameter of an algorithm is used as it is. The other parameters are still tuned."""
     imported(store, tmp_path, items=400)
     at = run()
     at.multiselect(key="compare-algorithms-False").set_value(["PAA-I"]).run()
@@ -98,7 +97,6 @@ def test_data_that_the_budgets_do_not_fit_are_refused(store, tmp_path):
 
 
 def test_a_job_that_has_ended_no_replay_says_that_it_compiles(store, tmp_path):
-    """As long as no replay has ended, the progress says that algorithms are compiled first, and for how long."""
     imported(store, tmp_path)
     spec = experiments.specification({"data": [NAME], "algorithms": {"OAAL": {}}})
     comparison = experiments.begin(spec, store, "new")
@@ -141,7 +139,6 @@ def test_several_target_labels_are_drawn_over_the_share_asked(store, tmp_path):
 
 
 def test_weights_with_several_values_are_swept_by_every_algorithm(store, tmp_path):
-    """A weight with one value is a setting of the comparison. With several values it is swept in each algorithm."""
     imported(store, tmp_path, items=400)
     at = run()
     at.selectbox(key="compare-tune").select("none").run()
@@ -179,22 +176,18 @@ INVALID = [
     ("compare-budgets", "ten", "Budgets must be whole numbers &gt;= 1 separated by commas, or none. Got ten."),
     ("compare-budgets", ",".join(["1"] * 1001), "Budgets must have at most 1,000 values. Got 1,001."),
     ("compare-OAAL-delta_plus", "x<b>", "Got x&lt;b&gt;."),
-    ("compare-OAAL-delta_plus", "10^2..", "delta_plus of OAAL must be numbers or powers such as 10^-5..10^5."),
-    ("compare-OAAL-delta_plus", "-1", "delta_plus of asymmetric must be &gt; 0. Got -1.0."),
     ("compare-hit", "some", "Target number of labels must be a number, several (1, 10), or powers such"),
     ("compare-c_p", "0.5, 0.9", "Several weights make a sweep, which cannot be tuned: take parameters as given."),
     ("compare-rho", "much", "Weight of positives in learning (rho) must be a number"),
-    ("compare-data", [], "data of a comparison must be a list of at least one."),
 ]
 
 
 @pytest.mark.slow
 def test_an_invalid_field_is_refused_in_one_sentence(store, tmp_path):
-    """An invalid field shows one sentence, and the comparison cannot be started."""
     imported(store, tmp_path)
     for field, value, sentence in INVALID:
         at = run()
-        (at.multiselect if isinstance(value, list) else at.text_input)(key=field).set_value(value).run()
+        at.text_input(key=field).set_value(value).run()
         assert not at.exception
         assert sentence in words(at)
         assert "compare-send" not in [button.key for button in at.button]

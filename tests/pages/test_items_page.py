@@ -161,15 +161,3 @@ def test_tags_are_changed_in_the_history(app_store, papers):
         at = listed(session, "history", events=[event | {"id": "t2"} | change])
         assert at.session_state[f"history-{session}-problem"].startswith(f"Not stored: {problem}")
     assert 1 == len(app_store.events(session, "tagged"))
-
-
-def test_what_is_sent_of_tags_is_stored_by_the_card(app_store, papers):
-    """An event of the card sets or removes a tag, and the next payload shows the change. The same event sent again has
-    no effect."""
-    item, standing = question(papers)["item"], []
-    for id, given in (("t1", True), ("t2", True), ("t3", False), ("t1", True)):
-        sent = {"id": id, "action": "tag", "item": item, "tag": TAGS[1], "given": given}
-        papers.handle(messages.read(messages.CardEvent, sent), "anna")
-        standing.append(question(papers)["tags"])
-    assert [[TAGS[1]], [TAGS[1]], [], []] == standing
-    assert ["t1", "t2", "t3"] == [row["id"] for row in app_store.events(papers.session.id, "tagged")]

@@ -189,7 +189,6 @@ def test_a_list_goes_on_behind_an_open_row(work):
 
 
 def test_a_search_finds_words_ids_and_notes_in_any_case(work):
-    """A search ignores case in any alphabet, and includes the notes of items."""
     server = work(60)
     entries = server.log
     server.session.note("n", entries[7].item, "Ask the OWNER", "anna")
@@ -212,7 +211,6 @@ def test_only_the_open_row_brings_its_whole_text(work):
 
 
 def test_a_long_search_says_how_far_it_looked(work, monkeypatch):
-    """Only the newest of very many items are searched, and the list says so."""
     server = work(60)
     monkeypatch.setattr(item_list, "MAX_SEARCHED", 20)
     result = history.page(server, view(search="n"))
@@ -462,18 +460,6 @@ def test_words_of_every_text_lead_no_list(app_store, tmp_path):
     assert "life" == top_terms.term(session, leading[0][0])
     parts = server.payload()["place"]["question"]["parts"]
     assert not left_out & {text for text, weight in parts if weight}
-
-
-def test_terms_that_moved_are_shown_since_a_number_of_answers(work):
-    """The session can return the weights that it had k answers ago, which are all zero before the first answer."""
-    server = work(40)
-    session, weights = server.session, {}
-    for k in range(12):
-        weights[k] = session.place.weights.copy()
-        session.answer(f"g{k}", session.place.asked.id, 1 if k % 3 else -1)
-    assert np.array_equal(weights[10], session.earlier(2))
-    assert np.array_equal(weights[2], session.earlier(10))
-    assert not session.earlier(1000).any()
 
 
 def test_the_page_proves_that_learning_acts(work):

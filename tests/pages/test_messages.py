@@ -44,7 +44,6 @@ BROKEN = [
     ],
 )  # fmt: skip
 def test_events_of_the_card_are_read(sent):
-    """All known fields of an event are read, and unknown ones are ignored."""
     event = messages.read(messages.CardEvent, sent | {"more": HALF}).model_dump(exclude_unset=True, by_alias=True)
     assert {name: sent[name] for name in event} == event
     assert sent["id"] == event["id"]
@@ -139,7 +138,6 @@ def test_strangers_learn_nothing_of_a_session(work, sent, become):
 
 
 def test_after_the_log_in_has_ended_events_wait_for_the_next_one(work, sent, monkeypatch):
-    """Events that arrive after the log-in has ended are not acknowledged, so that the browser keeps them."""
     server = work(answers=1)
     monkeypatch.setattr(access, "_rules", lambda: (True, ("@example.org",), ()))
     assert {"error": access.LOG_IN} == sent(server.session.id, NOTE, status=401)

@@ -64,15 +64,6 @@ def test_a_page_of_a_lost_session_is_redrawn_and_learns_nothing(ask, work, app_s
     assert pulse.CHANGED == ask(server.session.id, server.session.store.fingerprint(server.session.id))
 
 
-def test_pages_take_turns():
-    """A limit of two redraws a second allows two at once, and then one every half second."""
-    clock = 0.0
-    turns = pulse.Turns(2.0, lambda: clock)
-    assert [True, True, False] == [turns.take() for _ in range(3)]
-    clock = 0.5
-    assert [True, False] == [turns.take() for _ in range(2)]
-
-
 def test_pages_have_fewer_turns_on_a_busy_server(monkeypatch):
     wall = cpu = 0.0
     monkeypatch.setattr(pulse, "monotonic", lambda: wall)

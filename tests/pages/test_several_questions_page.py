@@ -71,7 +71,6 @@ def test_the_card_gets_its_lines(several):
 
 
 def test_a_session_of_one_question_has_no_lines(work):
-    """If a session asks one question, the payload has no list of questions, and a list of labels is refused."""
     server = work(1)
     assert "questions" not in server.payload()
     with pytest.raises(SessionError, match=r"one of the labels\. Got 2"):
@@ -109,7 +108,6 @@ def test_an_answer_is_stored_told_and_taken_back_as_a_whole(several):
 
 
 def test_marks_are_those_of_any_question(several):
-    """A term is marked if it has a large weight for any of the questions, and all marks look alike."""
     parts = several(20).payload(marks=True)["place"]["question"]["parts"]
     assert {0, True} == {weight for _, weight in parts}
 

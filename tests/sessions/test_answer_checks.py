@@ -88,7 +88,6 @@ def test_the_lists_of_a_session_have_the_most_urgent_first(store, data, algorith
 
 
 def test_a_corrected_answer_is_at_odds_no_more(store):
-    """An answer leaves the list of answers at odds once it is corrected to the class that the other answers suggest."""
     opened = labelled(store)
     first = answer_checks.of_session(opened).at_odds[0]
     opened.correct("mended", first.entry.id, first.other)
@@ -118,7 +117,6 @@ def test_what_few_answers_cannot_say_is_not_said(store):
 
 
 def test_only_the_latest_answers_of_many_are_looked_at(store, monkeypatch):
-    """Only the latest MOST answers are checked; earlier ones are just counted."""
     monkeypatch.setattr(answer_checks, "MOST", 40)
     checks = answer_checks.of_session(labelled(store))
     assert (40, 20) == (checks.answers, checks.earlier)
@@ -126,7 +124,6 @@ def test_only_the_latest_answers_of_many_are_looked_at(store, monkeypatch):
 
 
 def test_inner_products_are_those_of_the_dense_rows():
-    """The inner products of sparse, dense and mixed rows equal the inner products of the same rows in dense form."""
     rng = np.random.default_rng(0)
     X, Z = (rng.normal(size=(n, 20)) * (rng.random((n, 20)) < 0.3) for n in (5, 7))
     blocks = [table[:, 12:].astype(np.float32).astype(float) for table in (X, Z)]

@@ -118,7 +118,6 @@ def test_the_outcome_compares_the_column_with_the_answers(opened):
 
 
 def test_the_answers_judge_other_columns_too(store, data):
-    """The same answers judge further columns: one with the decisions of the audited column has the same estimates."""
     session = Session(store, create(store, data.id, **SETTINGS | {"budget": 60}, others=["llm"]))
     while session.current:
         session.answer(next(EVENTS), session.current.id, int(data.y[session.current.item]))
@@ -147,7 +146,6 @@ def test_the_corrected_table_has_the_likely_errors_first(data, opened):
 
 
 def test_the_annotator_does_not_see_what_the_column_says(store, data):
-    """The audited column is never among the columns shown with an item."""
     session = Session(store, create(store, data.id, **SETTINGS, shown=["llm"]))
     assert [] == [*session.shown_columns]
 
@@ -168,7 +166,6 @@ def test_a_question_never_has_the_audited_column():
 
 
 def test_an_audit_takes_no_later_items(store, tmp_path):
-    """An audit ignores items that are appended later, because the column has no decision for them."""
     own = Store(tmp_path / "grows.db")
     data = Dataset(own, demo.dataset(own, "judged"))
     session = Session(own, create(own, data.id, **SETTINGS))

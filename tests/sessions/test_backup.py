@@ -59,7 +59,6 @@ def test_a_restore_brings_no_tokens(run):
 
 
 def test_backups_while_items_are_appended(run):
-    """Every backup that is made while another thread appends items is sound."""
     store, _ = labelled("studio.db")
     dataset, stop = Dataset(store, "vectors"), Event()
 
@@ -86,7 +85,6 @@ def test_backups_while_items_are_appended(run):
 
 
 def test_nothing_is_overwritten_without_force(run):
-    """An existing file or database is replaced only with --force."""
     _, opened = labelled("studio.db")
     Path("kept.tar").write_text("mine")
     assert (1, "", "error: kept.tar exists already: --force replaces it.\n") == run("backup", "kept.tar")
@@ -120,7 +118,6 @@ def test_a_database_in_use_is_not_replaced(run):
 
 @pytest.mark.slow
 def test_a_write_ahead_log_that_was_left_does_not_get_into_what_is_restored(run):
-    """The write-ahead log of a killed or deleted database is not applied to the restored one."""
     labelled("studio.db", 5)[0].close()
     run("backup", "kept.tar")
     wanted = contents("studio.db")
@@ -212,7 +209,6 @@ def test_a_changed_bit_of_a_backup_is_found(tmp_path):
 
 
 def test_a_backup_of_0_3_0_is_restored(tmp_path):
-    """A backup that 0.3.0 wrote has no list of digests: it is sound, and can be restored."""
     path = unpacked("0_3_0", tmp_path)
     with tarfile.open(tmp_path / "old.tar", "w") as file:
         for part in (path, *path.with_name("studio.rows").glob("*/*")):

@@ -110,16 +110,6 @@ def test_a_session_of_before_a_parameter_is_adopted(here, empty):
     assert text == text_of(empty, session).replace("known as other", "sparse")
 
 
-def test_it_is_kept_once(empty, text):
-    """A session that is in the database already cannot be adopted again."""
-    adopt(empty, io.StringIO(text))
-    with pytest.raises(
-        JsonLinesError, match=r"^this session is here already; if it was removed, its owner can restore it\.$"
-    ):
-        adopt(empty, io.StringIO(text))
-    assert 1 == len(empty.sessions())
-
-
 @pytest.mark.parametrize(
     ("name", "changes", "sentence"),
     [
@@ -275,7 +265,6 @@ def test_an_invalid_file_is_refused_in_one_sentence(empty, text, change, sentenc
 
 @pytest.mark.parametrize("half", ["\\ud83d", "\\uDE00", "\\ud83d\\ud83d"])
 def test_half_a_character_is_refused_with_its_file_and_line(empty, text, tmp_path, command, half):
-    """An unpaired surrogate is refused with its file and line, wherever it is; a surrogate pair is accepted."""
     lines = text.split("\n")
     noted = event(text, "noted")
     for at, before in ((0, '"name": "'), (noted, '"id": "'), (noted, '"annotator": "'), (noted, '"text": "')):
@@ -293,7 +282,6 @@ def test_half_a_character_is_refused_with_its_file_and_line(empty, text, tmp_pat
 
 
 def test_a_file_is_limited_in_size(empty, text, monkeypatch):
-    """The size of the whole file is limited, and bytes that are not UTF-8 are refused."""
     monkeypatch.setattr(jsonlines, "LONGEST_FILE", 2000)
     with pytest.raises(JsonLinesError, match="the file is too large in line"):
         adopt(empty, io.StringIO(text))

@@ -66,7 +66,6 @@ def test_the_curve_ends_with_what_is_certain_now(session):
 
 
 def test_a_session_without_a_floor_says_nothing(store):
-    """A session without the `floor` option has no guaranteed metrics, no curve of them, and no forecast."""
     opened = begin(store)
     assert [None] * 3 == [each(opened) for each in (of_session, expected, labels_for)]
     assert [] == curve(opened)

@@ -97,7 +97,6 @@ def test_no_command_passes_over_a_damaged_page(run, tmp_path):
 
 @pytest.mark.parametrize("content", [b"no database at all", bytes(5000)])
 def test_a_file_that_is_not_a_database_is_refused(run, content):
-    """Every command refuses a file that is not a database, with a one-line error that names the file."""
     Path("studio.db").write_bytes(content)
     for command in (("check",), ("verify", 1), ("datasets",), ("backup", "x.tar"), ("sessions",)):
         code, out, err = run(*command)
@@ -221,7 +220,6 @@ def test_an_unwritable_database_can_be_read(run, somebody, monkeypatch):
 
 
 def test_a_reading_command_creates_no_database(run, tmp_path):
-    """If there is no database, a command that only reads says so and creates none."""
     for command in (*READING, ("backup", "x.tar")):
         assert (1, "", "error: There is no database at studio.db.\n") == run(*command)
     assert [] == list(tmp_path.iterdir())

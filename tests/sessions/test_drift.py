@@ -70,7 +70,6 @@ def test_the_alarm_names_the_words_that_came_and_went(tmp_path):
 
 @pytest.mark.parametrize(("data", "more"), [("same", {}), ("changed", {"shuffled": True})])
 def test_a_stream_that_does_not_change_has_no_alarm(store, data, more):
-    """There is no alarm if the items do not change, or if the session has shuffled them."""
     opened = begin(store, data, **more)
     label_until_the_end(opened)
     assert [] == drift.sentences(opened)

@@ -189,7 +189,6 @@ def test_a_correction_and_an_undo_count_as_they_stand(store):
 @pytest.mark.slow
 @pytest.mark.parametrize("data", ["sparse", "classes"])
 def test_the_last_quarter_is_estimated_from_its_own_answers(store, data):
-    """The metrics of the last quarter of the stream are estimated from the answers in that quarter alone."""
     many = {"algorithm": "MRPA-I", "parameters": {"q": 0.5}} if data == "classes" else {"parameters": {"delta": 2}}
     opened = begin(store, data, budget=400, shuffled=True, seed=3, **many)
     assert look(opened)[1] is None
@@ -226,7 +225,6 @@ def test_the_window_is_open_while_there_is_budget(store):
     ({"algorithm": "Q_D"}, [1] * 25, "The rule margin gives some items no chance of being asked"),
 ])  # fmt: skip
 def test_without_an_estimate_there_is_a_reason(store, more, labels, sentence):
-    """If a session has no estimate, one sentence gives the reason, and the curve is empty."""
     opened = begin(store, budget=200, **more)
     for label in labels:
         say(opened, label)

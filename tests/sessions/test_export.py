@@ -72,7 +72,6 @@ def table(opened, what):
 @pytest.mark.parametrize("kind", tables.FORMATS)
 @pytest.mark.parametrize("what", ["labels", "decisions"])
 def test_labels_and_texts_come_back_as_they_are(texts, tmp_path, what, kind):
-    """An exported file can be imported again, and gives the same texts, ids and labels."""
     file = tmp_path / f"out{tables.FORMATS[kind].suffixes[0]}"
     export.export(texts.store, texts.id, what, kind, file, texts=True)
     items = reading.read(file)
@@ -140,25 +139,6 @@ def test_numbers_come_back_as_they_are(tmp_path, name, kind):
         assert data.details == again.details[len(again.details) - len(data.details) :]
         for k, words in enumerate(kept):
             assert words is None or words == store.details(again.id, [k])[k][-len(words) :]
-
-
-@pytest.mark.slow
-def test_all_items_of_a_session_over_numbers_make_the_same_rows(tmp_path):
-    """If the decisions about a whole stream are exported with numbers and imported, the rows equal those of the
-    original data set, bit for bit."""
-    store = Store(tmp_path / "studio.db")
-    for name, make in FILES.items():
-        columns = make(tmp_path / name)
-        data = datasets.Dataset(store, datasets.import_file(store, tmp_path / name, name, columns)[0])
-        opened = Session(store, create(store, name, learner="pa-i", rule="all", budget=100))
-        while asked := opened.place.asked:
-            say(opened, 1 if asked.number % 2 else -1)
-        for kind in tables.FORMATS:
-            out = tmp_path / f"out{tables.FORMATS[kind].suffixes[0]}"
-            export.export(store, opened.id, "decisions", kind, out, texts=True)
-            again = datasets.Dataset(store, datasets.import_file(store, out, f"{name} {kind}")[0])
-            same = [datasets.fingerprint(each.rows, np.zeros(0), ()) for each in (data, again)]
-            assert same[0] == same[1]
 
 
 def test_an_export_without_its_items_says_so(store, tmp_path):
@@ -247,7 +227,6 @@ def test_a_workbook_has_the_numbers_of_every_question(store):
 
 
 def test_labels_have_corrections_notes_and_annotators(texts):
-    """Each question is exported with its first and current label, its note, and the annotator of the current label."""
     rows = rows_of("jsonl", written(table(texts, "labels"), "jsonl"))
     assert list(export.LABELS) == list(rows[0])
     assert [3] == [row["number"] for row in rows if row["corrected"]]
@@ -293,7 +272,6 @@ def test_classes_come_back_by_their_names(store, tmp_path, kind):
 
 
 def test_an_edited_cell_of_sparse_numbers_is_a_broken_line(store, tmp_path):
-    """If a cell of sparse numbers was edited and cannot be read, an import skips only its line."""
     opened = begin(store)
     label_truly(opened, 20)
     export.export(store, opened.id, "labels", "jsonl", tmp_path / "out.jsonl")

@@ -196,7 +196,6 @@ def test_tags_and_keywords_are_keywords_of_references(store, tmp_path):
 @pytest.mark.parametrize("data", ["texts", "classes"])
 @pytest.mark.filterwarnings("ignore")
 def test_tasks_are_valid_in_label_studio(sessions, tmp_path, data):
-    """The labeling config is valid in Label Studio, and every task, annotation and prediction fits it."""
     LabelInterface = pytest.importorskip("label_studio_sdk.label_interface").LabelInterface
     config, tasks = written_tasks(sessions[data], tmp_path)
     interface = LabelInterface(config)
@@ -277,7 +276,6 @@ def test_the_table_has_the_words_of_the_data(sessions, tmp_path):
 
 @pytest.mark.slow
 def test_every_format_of_a_tool_streams(sessions, tmp_path):
-    """Each format of a tool is written item by item, so that memory does not limit the number of items."""
     session = sessions["texts"]
     made, _ = export.labeled_items(session)
     first = next(iter(made.items))

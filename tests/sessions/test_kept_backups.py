@@ -92,7 +92,6 @@ def test_a_kept_backup_comes_back_with_sessions_that_verify(run):
 
 
 def test_a_damaged_database_takes_no_place_of_a_sound_backup(path):
-    """Whichever page of the database is damaged, no damaged backup is made, and the sound backup stays."""
     labelled(path)[0].close()
     first, sound, refused = backups.keep(path, at(0)), path.read_bytes(), 0
     for page in range(1, len(sound) // PAGE_BYTES):
@@ -114,7 +113,6 @@ def full(*_):
 
 
 def test_answers_do_not_wait_for_a_backup(path, opened, monkeypatch):
-    """An answer is stored while a backup is being written, and the backup is sound."""
 
     answers = iter([lambda: opened.answer("meanwhile", opened.place.asked.id, 1)])
 

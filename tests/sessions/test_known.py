@@ -59,7 +59,6 @@ def rebuilt(store, opened):
 
 
 def test_known_labels_are_learned_before_the_first_question(store):
-    """The learner is trained on the known labels, in their order, before it asks the first question."""
     opened = begin(store, known_labels=60)
     labels = [(row["item"], row["label"]) for row in opened.known_labels.values()]
     plain = begin(store)
@@ -95,8 +94,6 @@ def test_labels_that_a_session_cannot_begin_with(store, data, known, words):
 
 
 def test_items_that_were_asked_cannot_become_known(store):
-    """Known labels are refused for items that were asked about, and these items are returned. The labels of the other
-    items are accepted."""
     opened = begin(store)
     label_truly(opened, 3)
     asked = [entry.item for entry in opened.log]
@@ -124,13 +121,11 @@ def test_a_known_label_is_corrected_and_removed(store):
 
 @pytest.mark.parametrize("labels", [{300: 1}, {-1: 1}, {0: 2}])
 def test_known_labels_of_the_session_only(store, labels):
-    """A known label is refused if the session does not have its item or its class."""
     with pytest.raises(SessionError, match="must be"):
         begin(store).know(next(EVENTS), labels, "search")
 
 
 def test_a_session_begins_with_other_labels(store):
-    """A session can begin with known labels of any origin; the origin is stored with each label."""
     session = create(store, "unlabelled", "PAA-I", budget=9, known_labels=labels_from({5: 1, 3: -1}, "session Old"))
     opened = Session(store, session)
     assert [(5, "session Old"), (3, "session Old")] == [
@@ -160,7 +155,6 @@ def test_exports_have_the_origin_of_each_label(store):
 
 
 def test_the_summary_counts_known_labels_by_themselves(store):
-    """The summary counts known labels separately, and says that the estimates are about the other items."""
     opened = begin(
         store, "unlabelled", "PAA-I", floor=0.5, known_labels=labels_from({5: 1, 3: -1, 8: 1}, "session Old")
     )
@@ -230,7 +224,6 @@ def test_another_pass_over_the_items_without_an_answer(store, data, algorithm, m
 
 
 def test_another_pass_has_nothing_to_ask_if_every_item_has_a_label(store):
-    """Another pass is refused if every item has a label."""
     first = begin(store, algorithm=None, learner="pa-i", rule="all", budget=400)
     label_until_the_end(first)
     with pytest.raises(SessionError, match="every item has a label: another pass has nothing to ask"):
@@ -318,20 +311,6 @@ def test_new_items_with_a_label_are_known(tmp_path, reopen, ended):
     rebuilt(store, opened)
 
 
-def test_exported_labels_begin_another_session(store, tmp_path):
-    """An export with answers and known labels can be imported as a partly labeled file, whose labels begin another
-    session."""
-    opened = begin(store, known_labels=30, budget=20)
-    label_until_the_end(opened)
-    following = begin(store, known_labels=another_pass.labels(opened))
-    export.export(store, following.id, "predictions", "csv", tmp_path / "predictions.csv", texts=True)
-    there, columns = Store(tmp_path / "there.db"), reading.peek(tmp_path / "predictions.csv").guess
-    datasets.import_file(there, tmp_path / "predictions.csv", "again", columns)
-    again = begin(there, "again", known_labels="file")
-    by_id = {there.item(again.dataset.id, item)["id"]: row["label"] for item, row in again.known_labels.items()}
-    assert by_id == {f"i{item}": row["label"] for item, row in following.known_labels.items()}
-
-
 def test_the_player_shows_a_known_item(store):
     """A round whose item is known opens in the player, which says why it has no prediction."""
     opened = begin(store, known_labels=60, budget=300)
@@ -345,7 +324,6 @@ def test_the_player_shows_a_known_item(store):
 
 @pytest.mark.parametrize("change", [{"item": "asked"}, {"item": 299, "label": 0}, {"label": 7}, {"item": 10**6}])
 def test_forged_known_labels_are_refused(store, tmp_path, change):
-    """A published session with altered known labels is refused."""
     opened = begin(store, known_labels=30)
     label_truly(opened, 10)
     there = database(tmp_path / "there.db", "sparse")

@@ -137,7 +137,6 @@ def test_what_was_answered_is_not_known_from_elsewhere(store):
 
 
 def test_tables_have_the_known_labels(store):
-    """The exported labels and decisions list each known label under its question, with its origin."""
     opened = of_several(store)
     items = opened.order[15:300:5].tolist()
     know(opened, dict.fromkeys(items, 1), "fifth")

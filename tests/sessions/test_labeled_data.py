@@ -33,7 +33,6 @@ def test_the_labels_of_a_session_are_a_data_set(store):
 
 
 def test_one_of_several_questions_has_its_own_labels(store):
-    """With several questions the data set has the labels of the one that is named."""
     opened = begin(store, "unlabelled", "auto", questions=["half", "fifth", "rare"], budget=30)
     give(opened, 15)
     data = Dataset(store, labeled_dataset(store, opened.id, "fifth"))
@@ -42,7 +41,6 @@ def test_one_of_several_questions_has_its_own_labels(store):
 
 
 def test_classes_stay_classes(store):
-    """The classes of a session are those of its data set."""
     opened = begin(store, "classes", "MD-AMD", budget=30)
     label_truly(opened, 12)
     data = Dataset(store, labeled_dataset(store, opened.id))

@@ -8,7 +8,6 @@ from oal_engine.sessions import look_back
 from oal_engine.sessions.log import Log
 from oal_engine.sessions.look_back import Trace, verify
 from oal_engine.sessions.settings import create
-from oal_engine.store import Store
 from tests.harness.sessions import begin, label_truly, labelled
 
 RUNS = [
@@ -70,15 +69,6 @@ def test_an_open_session_ends_at_the_current_question(store):
     assert (None, []) == (trace.step(4).entry.label, trace.step(4).moved)
     fresh = Trace(store, create(store, "sparse", "PAA-I"))
     assert (0, False, 0) == (fresh.steps, fresh.complete, fresh.reached)
-
-
-def test_looking_back_writes_nothing(store):
-    """Opening, stepping and verifying work on a read-only database."""
-    opened, _ = labelled(store)
-    store = Store(store.path, read_only=True)
-    trace = Trace(store, opened.id)
-    trace.step(3), trace.round(trace.step(9).passed.first)
-    verify(store, opened.id)
 
 
 # Verify

@@ -157,7 +157,6 @@ DAMAGES = {
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 def test_damaged_vectors_are_refused(opened, tmp_path, damage):
-    """A model file whose vectors are damaged is refused with a one-sentence error."""
     path = written(opened, tmp_path / "m.gz")
     lines = [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
     damage(lines)

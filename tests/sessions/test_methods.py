@@ -32,7 +32,6 @@ def test_its_numbers_are_those_of_the_session(store, data, algorithm):
 
 
 def test_names_are_never_markup(store):
-    """Markdown and HTML characters in names are escaped."""
     opened = begin(store, "sparse", "auto", name="<b>a</b>", positive_name="x *y* [z](w)")
     text = methods.markdown(opened)
     assert text.startswith("# \\<b\\>a\\</b\\>\n")

@@ -473,7 +473,6 @@ def test_a_damaged_or_hostile_file_is_refused_in_one_sentence(predict, file, ali
 
 
 def test_a_decompression_bomb_is_refused(monkeypatch, tmp_path):
-    """A decompression bomb is refused, because the length of an unpacked line is limited."""
     (tmp_path / "bomb.gz").write_bytes(gzip.compress(b" " * 2**24))
     with pytest.raises(ModelError, match="the file is too large in line 1"):
         model_file.read(tmp_path / "bomb.gz")
@@ -515,6 +514,5 @@ def test_there_is_no_probability_without_enough_answers_of_both_kinds():
 @given(st.floats(allow_nan=False, allow_infinity=False))
 @settings(deadline=None)
 def test_every_margin_has_a_probability(margin):
-    """The probability of any finite margin is between 0 and 1."""
     calibrated = calibration.Calibration(3.0, -1.0, 50, 25, "positive")
     assert 0 <= calibrated(np.array([margin]))[0] <= 1

@@ -15,7 +15,6 @@ import oal_engine
 from oal_engine import datasets
 from oal_engine.datasets import reading
 from oal_engine.datasets.features import SCALINGS, scaling, vectorizer
-from oal_engine.kernel import rows
 from oal_engine.sessions import model
 from oal_engine.sessions.files import model_formats
 from oal_engine.sessions.insights.calibration import Calibration
@@ -210,16 +209,6 @@ def test_plain_and_gzipped_lines_are_the_same_model(tmp_path, fitted):
         )
 
 
-BAD = {
-    "cut short": lambda fitted: written(fitted, "json")[:-40],
-    "empty": lambda fitted: b"",
-    "a list": lambda fitted: b"[" + written(fitted, "json"),
-    "not a number": lambda fitted: re.sub(rb'"weights": \[[^]]*', b'"weights": [NaN', written(fitted, "json")),
-    "endless": lambda fitted: b"{" + b" " * 2**21,
-    "skops": lambda fitted: written(fitted, "skops"),
-}
-
-
 @pytest.mark.parametrize("packed", [gzip.compress, bytes, lambda lines: zipped({"a.json": lines})])
 @pytest.mark.parametrize(
     ("name", "kind"), [("words", "feature"), ("unit length", "feature"), ("waves", "wave"), ("leaves", "wave")]
@@ -230,16 +219,6 @@ def test_no_line_is_read_that_was_not_announced(tmp_path, packed, name, kind):
     (tmp_path / "long").write_bytes(packed(b"".join([*lines, *lines[-1:] * 1000])))
     with pytest.raises(ModelError, match=f"line {len(lines) + 1} is a {kind} more than the "):
         oal_engine.load_models(tmp_path / "long")
-
-
-@pytest.mark.parametrize("damage", BAD.values(), ids=BAD)
-def test_what_is_not_a_model_file_is_refused(tmp_path, command, damage):
-    """Damaged model files, and files for other programs, are refused with one line and exit code 1."""
-    (tmp_path / "bad.json").write_bytes(damage(PLAIN["unit length"]))
-    np.save(tmp_path / "new.npy", VECTORS)
-    code, out, err = command("predict", tmp_path / "new.npy", "--model", tmp_path / "bad.json")
-    assert (1, "") == (code, out)
-    assert re.fullmatch(r"error: \S*bad\.json is not a (usable )?model\b.*\.\n", err)
 
 
 # scikit-learn
@@ -355,32 +334,3 @@ def test_the_suffix_names_the_format(tmp_path, command):
 
 
 # Real data
-
-
-SETS = {  # file, its columns, algorithm, and how its features are made
-    "words": ("happymoments.csv.xz", {"text": ("moment",), "label": "concepts", "positive": ("exercise",),
-                                      "contains": True, "id": "hmid"}, "auto", {"features": "words"}),
-    "similar wording": ("happymoments.csv.xz", {"text": ("moment",), "label": "concepts", "positive": ("exercise",),
-                                                "contains": True, "id": "hmid"}, "auto", {}),
-    "standardized": ("weather.csv.xz", {"label": "target"}, "auto", {"scale": "standardize+l2", "features": "plain"}),
-    "sparse": ("w8a.libsvm.xz", None, "auto", {}),
-    "several classes": ("mlbench_LetterRecognition.csv.xz", {"label": "lettr", "multiclass": True}, "auto-classes",
-                        {"features": "plain"}),
-}  # fmt: skip
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SETS)
-def test_ten_thousand_real_items_are_predicted_alike(shared, tmp_path, name):
-    """On 10,000 real items, a model predicts the same as its session in every format that can store it."""
-    file, columns, algorithm, request = SETS[name]
-    session = labelled(tmp_path, shared(file), columns and reading.Columns(**columns), algorithm, 200, **request)
-    fitted = model.of_session(session)
-    items = reading.read(shared(file), columns and reading.Columns(**columns))
-    items = [*items.texts[:10_000]] if fitted.text else items.vectors[:10_000]
-    if not (fitted.text or fitted.has_numbered_columns):
-        items = pandas.DataFrame(items, columns=fitted.names)
-    loaded = oal_engine.load_model(saved(fitted, tmp_path))
-    compared(loaded, from_skops(fitted)[0], items)
-    scores = loaded.scores(loaded.rows(items))
-    assert np.array_equal(fitted.scores(rows.take(session.dataset.rows, np.arange(len(scores)))), scores)

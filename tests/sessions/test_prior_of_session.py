@@ -96,7 +96,6 @@ def test_each_of_several_questions_begins_with_what_is_known_of_it(store):
 
 
 def test_an_added_question_begins_with_what_is_known_of_it(store):
-    """The learner of a question that is added later begins with the weights of its own seeds."""
     opened = of_several(store, 8)
     opened.add_question(f"{opened.id} later", "late", "Comes later.", seed_words=["word3"], annotator="anna")
     fresh = weights(opened.state.parts[3].learner).tolist()

@@ -254,7 +254,6 @@ def test_a_closed_child_has_no_label_from_its_parent(store, other):
     ],
 )
 def test_a_change_that_is_not_allowed_is_refused_in_a_sentence(store, change, words):
-    """An invalid change of the questions is refused, and leaves the session as it was."""
     opened = begin(store, "unlabelled", "auto", questions=NAMES[:2])
     opened.close_question(next(EVENTS), "fifth")
     before = opened.digest(), store.events(opened.id), store.session(opened.id)
@@ -271,7 +270,6 @@ def test_closing_a_question_closes_those_that_need_a_yes_to_it(store):
 
 
 def test_a_session_of_one_question_has_none_to_add(store):
-    """A question cannot be added to a session that asks only one."""
     opened = begin(store, "unlabelled", "auto")
     with pytest.raises(SessionError, match="a question can be added where a session asks several"):
         opened.add_question(next(EVENTS), "late")

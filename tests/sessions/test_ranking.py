@@ -138,8 +138,6 @@ def test_without_enough_answers_or_a_rising_line_nothing_is_stated(positive):
 
 
 def test_an_answered_item_is_judged_by_a_model_that_did_not_learn_it(store):
-    """Each answered item is judged by the margin of a model trained without its answer, because training on an answer
-    raises its margin."""
     opened = begin(store, "unlabelled", "PAA-I", shuffled=True, budget=100)
     for k in range(30):
         say(opened, 1 if k % 4 == 0 else -1)

@@ -38,7 +38,6 @@ def test_two_who_answer_one_question(store, other, annotator, name):
 
 
 def test_a_place_is_never_half_of_an_answer(store):
-    """Another thread sees a session before or after an answer, never in between."""
     opened, places, over = begin(store, budget=150), [], threading.Event()
 
     def look():
@@ -149,8 +148,6 @@ def test_an_open_session_stays_as_it_was_when_its_log_is_refused(store):
 
 
 def test_a_session_opens_while_another_process_writes(path, store):
-    """While another process locks the database, a session can be opened, at a question or at its end; only an answer is
-    refused."""
     waiting, ended = begin(store), begin(store, budget=2)
     say(waiting, truth(waiting))
     label_until_the_end(ended)

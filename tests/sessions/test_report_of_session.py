@@ -143,7 +143,6 @@ def test_the_accuracy_of_classes_is_estimated_too(store):
 
 
 def test_corrections_tags_and_notes_are_listed_and_never_markup(store):
-    """The report lists corrections, tags and notes, and shows every name and note literally."""
     opened = begin(store, positive_name=EVIL[:60], name=EVIL, guidelines=EVIL, tags=[TAG])
     for _ in range(3):
         say(opened, 1)

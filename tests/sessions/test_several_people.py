@@ -39,7 +39,6 @@ def test_everybody_has_items_of_their_own_and_one_ahead(store):
 
 
 def test_answers_are_learned_in_the_order_of_arrival(store):
-    """Answers are learned in the order in which they arrive, not in the order of their questions."""
     opened = begin(store)
     asked = {who: opened.held(who)[0] for who in PEOPLE}
     for who in reversed(PEOPLE):
@@ -267,7 +266,6 @@ def test_an_answer_to_what_nobody_was_shown_is_refused(store, monkeypatch):
 
 
 def test_corrections_keep_few_prepared_questions(store):
-    """Each correction stores at most three prepared questions, one for each possible answer."""
     opened = begin(store)
     label_truly(opened, 4)
     count = f"SELECT count(*) FROM questions WHERE session = {opened.id}"

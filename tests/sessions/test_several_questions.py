@@ -194,8 +194,6 @@ def test_one_question_has_a_place_and_a_past(store):
 
 
 def test_an_answer_without_any_label_is_a_skip(store):
-    """An answer without any label is a skip and costs nothing; an answer with at least one label costs one label of the
-    budget."""
     opened = of_several(store)
     give(opened, [0, 0, 0])
     give(opened, 0)
@@ -223,8 +221,6 @@ def test_an_answer_without_any_label_is_a_skip(store):
     ({"algorithm": "Q_D"}, "a rule that gives every item a chance"),
 ])  # fmt: skip
 def test_settings_that_several_questions_do_not_have_are_refused(store, more, sentence):
-    """A session of several questions is refused if the names of its questions are invalid, or if a setting needs a
-    session of one question."""
     with pytest.raises(SessionError, match=sentence):
         create(store, "sparse", **{"algorithm": "auto", "budget": 40, "questions": NAMES} | more)
 
@@ -342,8 +338,6 @@ def test_the_report_has_a_line_for_each_question(store):
 
 
 def test_the_report_of_one_question_is_about_it_alone(store, tmp_path):
-    """The report of one question has the sections of a report on a one-question session, counts this question's
-    corrections, and does not mention the other questions."""
     opened = labelled(store, 12)
     export.export(store, opened.id, "report", "html", tmp_path / "fifth.html", question="fifth")
     text = (tmp_path / "fifth.html").read_text("utf-8")

@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from oal_engine import experiments
 from oal_engine.datasets import Dataset, feeds
 from oal_engine.sessions.files import bundle
 from oal_engine.sessions.insights import top_terms
@@ -37,8 +36,6 @@ def database(folder):
 
 
 def test_another_import_of_the_file_verifies_a_published_session(store, tmp_path):
-    """A published session is verified bit for bit in another database that imported the same file and appended the same
-    items."""
     other = database(tmp_path / "two")
     session = bundle.adopt(other, io.StringIO(text_of(store, 1)))
     assert verify(other, session).verified
@@ -68,12 +65,3 @@ def test_words_that_a_feed_brings_are_learned_and_named(store, tmp_path):
     strongest = top_terms.strongest(session.place.weights, 1, 500, latent=session.dataset.latent)
     assert {"zebra", "p:zebra"}.isdisjoint(session.dataset.vocabulary.terms)
     assert "zebra" in [top_terms.term(session, column) for column, _ in strongest]
-
-
-def test_a_comparison_runs_over_similar_wording(store):
-    """A comparison of algorithms also runs over texts with similar-wording columns."""
-    spec = experiments.specification(
-        {"data": ["topics"], "algorithms": {"PAA-I": {}}, "budgets": [20], "permutations": 2}
-    )
-    [result] = experiments.compare(spec, store).lines
-    assert ([20, 20], 240) == (result.asked.tolist(), result.counts[0, -1].sum())

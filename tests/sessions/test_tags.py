@@ -53,7 +53,6 @@ def refused(opened, item, tag):
 
 
 def test_a_tag_that_the_session_does_not_have_is_refused(store, opened):
-    """Only a tag of the session can be added, and only to an item of its stream; an added tag can always be removed."""
     one_of = "a tag must be a tag of the session:"
     assert f"{one_of} {ASK}, {WRONG}. Got odd." == refused(opened, 0, "odd")
     assert "a tag must be on an item of the stream. Got 300." == refused(opened, 300, ASK)
@@ -136,7 +135,6 @@ def test_a_column_whose_name_is_a_formula_is_none_in_a_spreadsheet(store, tmp_pa
 
 
 def test_many_further_columns_come_back(store, tmp_path):
-    """All further columns of an item, up to the limit, can be imported from an export."""
     names = [f"more {k}" for k in range(details.MAX_COLUMNS)]
     lines = [",".join(["id", "text", "label", *names])]
     lines += [",".join([f"i{k}", f"word{k % 2} some", str(k % 2), *(f"{k} {n}" for n in names)]) for k in range(6)]
@@ -147,12 +145,3 @@ def test_many_further_columns_come_back(store, tmp_path):
     again = reading.read(tmp_path / "out.csv")
     assert tuple(names) == again.columns.details[-len(names) :]
     assert [f"0 {name}" for name in names] == json.loads(again.details[0])[-len(names) :]
-
-
-def test_exported_answers_are_imported_again_with_their_tags(papers, tmp_path):
-    """Exported answers can be imported as a data set, whose items have the tags and the further columns."""
-    path = tmp_path / "out.csv"
-    export.export(papers.store, papers.id, "labels", "csv", path)
-    items = reading.read(path)
-    words = [dict(zip(items.columns.details, json.loads(each))) for each in items.details]
-    assert (f"b|{ASK}", "2000", "=a, b") == tuple(words[0][name] for name in ("tags", "year", "source"))

@@ -137,7 +137,6 @@ def test_a_schema_that_was_written_by_hand_is_refused(path, what):
 
 @pytest.mark.parametrize("version", [-1, *range(migrations.VERSION), 2**31 - 1])
 def test_a_version_that_does_not_fit_the_schema_is_refused(path, version):
-    """A database that says that its schema is of another version is not opened."""
     change(path, f"PRAGMA user_version = {version}")
     refusal(Store, path)
 
@@ -165,7 +164,6 @@ def test_a_database_of_0_3_0_opens_and_one_that_was_changed_does_not(frozen, sta
 
 
 def test_the_tables_of_litestream_are_known_and_no_more(path):
-    """A database with the tables of Litestream opens; with a trigger on one of these tables it is refused."""
     change(
         path,
         "CREATE TABLE _litestream_seq (id INTEGER PRIMARY KEY, seq INTEGER)",
@@ -222,7 +220,6 @@ def test_no_folder_elsewhere_is_read_or_removed(path, tmp_path, name):
 
 
 def test_rows_that_two_data_sets_name_stay_until_both_are_gone(path):
-    """`check` reports two data sets with the same rows, and removing one of them leaves the rows for the other."""
     store = Store(path)
     row = store.dataset(1)
     with store.transaction():

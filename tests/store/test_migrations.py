@@ -43,7 +43,6 @@ def test_a_database_of_0_3_0_gets_the_schema_of_a_new_one(frozen, path, read_onl
 
 
 def test_each_step_names_the_schema_that_it_changes(frozen):
-    """The digest in each step is that of the schema after the steps before it."""
     with closing(sqlite3.connect(frozen, isolation_level=None)) as connection:
         for step in migrations.STEPS:
             assert migrations.digest_of(connection) == step.before
@@ -51,7 +50,6 @@ def test_each_step_names_the_schema_that_it_changes(frozen):
 
 
 def test_a_migration_that_fails_changes_nothing(frozen, monkeypatch):
-    """A database whose migration fails in the middle is unchanged."""
 
     def broken(db):
         db.execute("DROP TABLE digests")
@@ -65,7 +63,6 @@ def test_a_migration_that_fails_changes_nothing(frozen, monkeypatch):
 
 
 def test_a_database_of_a_newer_version_is_refused(path):
-    """A database of a newer version is refused in one sentence, and is not changed."""
     store = Store(path)
     store.add_dataset(DATASET, ITEMS)
     with store.transaction():
@@ -80,7 +77,6 @@ def test_a_database_of_a_newer_version_is_refused(path):
 
 @pytest.mark.parametrize("statement", ["CREATE TABLE datasets (id INTEGER)", "CREATE TABLE photos (name TEXT)"])
 def test_a_database_of_before_0_3_0_or_of_another_program_is_refused(path, statement):
-    """A database without the schema of 0.3.0 is refused in one sentence, and is not changed."""
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(statement)
     before = path.read_bytes()
@@ -93,6 +89,5 @@ def test_a_database_of_before_0_3_0_or_of_another_program_is_refused(path, state
 
 
 def test_an_empty_file_becomes_a_database(path):
-    """An empty file is no foreign database: the tables are made in it."""
     path.touch()
     assert dict.fromkeys(TABLES, 0) == rows(Store(path))

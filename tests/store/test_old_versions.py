@@ -97,7 +97,6 @@ def test_every_session_of_an_earlier_version_opens_to_the_same_bits(store):
 
 
 def test_every_published_session_of_an_earlier_version_is_adopted(store):
-    """A session that an earlier version published is adopted, and has the same settings, log and states."""
     for session, content in expected(store)["sessions"].items():
         erase(store, int(session))
         text = (store.path.parent / "published" / f"{session}.jsonl").read_text()
@@ -116,7 +115,6 @@ def test_every_published_session_of_an_earlier_version_is_adopted(store):
 
 @pytest.mark.parametrize("store", ["1_0_0"], indirect=True)
 def test_a_model_of_1_0_predicts_the_same(store):
-    """A model that 1.0.0 exported predicts, to the bit, as the model of its session does now."""
     session = Session(store, 1)
     texts = [session.dataset.item(item)["text"] for item in range(len(session.dataset.y))]
     now, then = of_session(session), load_model(store.path.parent / "model.json.gz")

@@ -10,7 +10,6 @@ from tests.harness.tables import DATASET, ITEMS, SESSION, answer, ask, replace_e
 
 
 def test_a_data_set_in_use_is_not_removed(store, session):
-    """A data set is removed, with its items and vocabulary, only if no session uses it."""
     with pytest.raises(StoreError, match=r"^the data set is used by the session s\. Remove its sessions first\.$"):
         store.remove_dataset(1)
     present = {"datasets": 1, "items": 3, "vocabulary": 1, "sessions": 1, "events": 1}
@@ -151,7 +150,6 @@ def test_a_data_set_is_for_its_owner_and_for_the_people_of_its_sessions(store):
 
 
 def test_a_session_goes_with_its_questions_and_labels(store, session):
-    """Erasing a session removes its questions and labels and leaves the data set and the other sessions."""
     other = store.add_session(SESSION | {"dataset": 1, "name": "other"})
     for number in (session, other):
         answer(store, number, ask(store, number), 1)

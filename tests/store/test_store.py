@@ -63,7 +63,6 @@ def test_nothing_is_saved_to_a_file_that_is_gone(path, store, session, way):
 
 
 def test_a_file_that_grows_during_a_check_is_not_taken_for_another(store, session, monkeypatch):
-    """If the database file grows in another thread while it is checked, it is not taken for another file."""
     stat = os.stat
 
     def slow(path, **more):
@@ -89,7 +88,6 @@ def test_a_file_that_is_deleted_while_a_label_is_written_is_noticed(path, store,
 
 
 def test_what_only_reads_leaves_the_file_as_it_is(path):
-    """Opening a database for reading neither creates nor changes it."""
     with pytest.raises(StoreError, match=rf"^There is no database at {re.escape(str(path))}\.$"):
         Store(path, read_only=True)
     assert not path.exists()
@@ -137,19 +135,7 @@ def test_a_locked_database_is_waited_for_and_then_reported(path, store, session)
     assert "words" == store.session(session)["guidelines"]
 
 
-def test_a_damaged_database_is_reported(path, store):
-    """Reading a page that holds garbage raises an error that says the database is damaged."""
-    dataset = store.add_dataset(DATASET, [(str(k), "text " * 99, "", 0) for k in range(300)])
-    store.close()
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2 : -4096] = bytes(range(256)) * (len(content[len(content) // 2 : -4096]) // 256)
-    path.write_bytes(content)
-    with pytest.raises(StorageError, match="cannot be used: it is damaged; restore a backup of it"):
-        Store(path).texts(dataset, 0, 300)
-
-
 def test_a_path_where_no_file_can_be_is_refused(path):
-    """The path of a database is refused if its folder does not exist, or if it is the path of a folder."""
     for wrong in (path / "below" / "studio.db", path.parent):
         with pytest.raises(StoreError, match=rf"^{re.escape(str(wrong))} cannot be used: [^.\n]+\.$"):
             Store(wrong)
@@ -399,7 +385,6 @@ def test_writers_wait_for_each_other(path, store):
 
 
 def test_a_database_that_another_process_just_makes_is_waited_for(path):
-    """If another process is just creating a database, opening it waits until that process releases its lock."""
     first, opened = sqlite3.connect(path, isolation_level=None), []
     first.execute("BEGIN IMMEDIATE")
     first.execute("PRAGMA application_id = 1")
@@ -418,7 +403,6 @@ def test_a_database_that_another_process_just_makes_is_waited_for(path):
 
 
 def test_a_data_set_is_found_by_id_or_name(store):
-    """An int finds a data set by its id, and a string finds it by its name, even if the name is a number."""
     first = store.add_dataset(DATASET | {"name": "7"}, ITEMS)
     assert (first, first) == (store.dataset(first)["id"], store.dataset("7")["id"])
     for missing in (7, "d"):
