@@ -128,6 +128,46 @@ def test_no_class_has_a_key_of_streamlit_or_of_the_card():
     assert not set(CLASS_KEYS) & set("crghnz")
 
 
+@pytest.mark.slow
+def test_space_skips_wherever_was_clicked(label, store):
+    """After a click on a tab, a switch, Save or the annotator's name, Space skips an item and presses no control. After
+    arrow keys moved to a tab, Space presses the tab."""
+    session, card = label()
+    page = card.page
+
+    def skipped(number):
+        page.keyboard.press(" ")
+        expect(card("tally")).to_contain_text(f"skipped{number}of")
+        card.saved()
+
+    expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
+    page.get_by_role("tab", name="List").click()
+    expect(page.get_by_role("tab", name="List")).to_be_focused()
+    page.get_by_text("Search all items").wait_for()
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("tab", name="More")).to_be_focused()
+    page.keyboard.press(" ")
+    page.get_by_role("tab", name="List").click()
+    skipped(1)
+    tab(page, "Pushed")
+    page.get_by_text("The model learns marks").click()
+    skipped(2)
+    expect(page.get_by_role("switch", name="The model learns marks")).to_be_checked()
+    page.get_by_role("button", name="Your name", exact=True).click()
+    page.get_by_role("button", name="Your name", exact=True).click()
+    skipped(3)
+    expect(page.get_by_role("textbox", name="Your name")).to_have_count(0)
+    tab(page, "Guidelines")
+    page.get_by_text("Write the guidelines").click()
+    page.get_by_role("textbox", name="Guidelines").fill("Count every walk.")
+    page.get_by_role("textbox", name="Guidelines").blur()
+    expect(page.get_by_test_id("stApp")).to_have_attribute("data-test-script-state", "notRunning")
+    page.get_by_role("button", name="Save").first.click()
+    card("guidelines").wait_for()
+    skipped(4)
+    assert [0] * 4 == [label for _, label, _ in history(store, session)]
+
+
 def test_only_controls_that_do_something_are_shown_at_the_beginning(label):
     """None of the card's controls is disabled before the first answer, and no panel is empty. After the first answer,
     Undo and History appear."""

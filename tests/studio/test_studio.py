@@ -3,6 +3,8 @@ one-sentence error."""
 
 import json
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pandas
@@ -16,6 +18,7 @@ from oal_engine.sessions import look_back
 from oal_engine.sessions.files import export as exports
 from oal_engine.sessions.insights import outcome
 from oal_engine.sessions.session import Session
+from tests.harness import ROOT
 from tests.harness.examples import topics
 from tests.harness.markup import MARKUP
 
@@ -62,6 +65,7 @@ def test_a_loop_labels_a_session(session, studio):
 
 
 def test_frames_are_the_exports(session, studio, tmp_path):
+    """Every frame has the columns and cells of the export with the same name."""
     label(session, 15)
     opened = Session(studio.store, session.id)
     for what in (what for what in exports.TABLES if what != "audit"):
@@ -149,6 +153,7 @@ def test_known_labels(session):
 
 
 def test_a_browser_labels_too(session, studio):
+    """Python and a browser label one session at once, and each question goes to only one of the two."""
     browser, asked = Session(studio.store, session.id), []
     for number, question in enumerate(session):
         asked.append(question.item["id"])
@@ -162,7 +167,27 @@ def test_a_browser_labels_too(session, studio):
     assert look_back.verify(studio.store, session.id).verified
 
 
+OTHER = """
+import sys
+from oal_engine import Studio
+session = Studio(sys.argv[1]).session(1, annotator="other")
+for question in session:
+    session.answer(question, "other")
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_label(session, studio):
+    """Two processes label one session at once, and their labels add up to the budget."""
+    other = subprocess.Popen([sys.executable, "-c", OTHER, studio.store.path], cwd=ROOT, stderr=subprocess.PIPE)
+    label(session)
+    assert b"" == other.communicate()[1]
+    assert 20 == len(session.labels)
+    assert look_back.verify(studio.store, session.id).verified
+
+
 def test_names_are_never_markup(session, studio):
+    """A notebook never shows a name or a text as markup."""
     shown = [session._repr_html_(), session.question._repr_html_(), session.curves._repr_html_()]
     shown += [studio.data_sets._repr_html_(), studio.sessions._repr_html_()]
     assert MARKUP.split()[0] in str(session)
@@ -258,6 +283,7 @@ def sentence(call):
 
 
 def test_wrong_arguments_are_refused_in_a_sentence(session, studio, tmp_path):
+    """Each wrong argument is named, with the allowed values, and nothing is stored."""
     question = session.question
     assert "about sport, other, or None to skip. Got yes." in sentence(lambda: session.answer(question, "yes"))
     assert "Got 1." in sentence(lambda: session.answer(question, 1))
@@ -328,6 +354,7 @@ def test_similar_names_are_suggested(session, studio, capsys):
 
 
 def test_the_package_lists_its_exports():
+    """`dir` lists what the package exports, before it is imported too."""
     assert {"OnlineActiveClassifier", "Studio", "load_model", "load_models"} <= {*dir(oal_engine)}
     assert all(hasattr(oal_engine, name) for name in dir(oal_engine))
 
@@ -364,6 +391,7 @@ def test_a_column_is_audited_in_one_call(studio, capsys):
 
 
 def test_a_temporary_studio():
+    """A studio in memory leaves nothing on the disk."""
     studio = Studio(":memory:")
     path = studio.store.path
     assert path.exists()
