@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     import pandas
     import pyarrow as pa
 
-TEMPORARY = ":memory:"  # instead of a path: a temporary database
 ORIGIN = "Python"  # origin of the labels that `know` stores
 
 
@@ -108,10 +107,8 @@ class OpenSession:
     @property
     def question(self) -> Question | None:
         """The question that waits for this annotator, or None if there is none."""
-        held = self._session.held(self.annotator)
-        if not held:
-            return None
-        return Question(held[0].number, held[0].probability, seen(self._session, held[0].item), held[0])
+        asked = next(iter(self._session.held(self.annotator)), None)
+        return asked and Question(asked.number, asked.probability, seen(self._session, asked.item), asked)
 
     def answer(self, question: Question, word: str | Collection[str] | None) -> None:
         """Answer a question with the name of a class, or skip it with None; the answer is stored and learned. word: if
@@ -320,7 +317,7 @@ class Studio:
     """
 
     def __init__(self, path: Path | str | None = None) -> None:
-        if path == TEMPORARY:
+        if path == ":memory:":
             folder = tempfile.mkdtemp()
             weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
             path = Path(folder, "studio.db")

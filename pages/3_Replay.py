@@ -65,10 +65,8 @@ def verify(store: Store, session: int) -> None:
             report = look_back.verify(store, session)
         (page.note if report.verified else page.complain)(report)
         if report.found:
-            table(
-                ("", "recorded", "now"),
-                [(name, repr(report.recorded[name]), repr(value)) for name, value in report.found.items()],
-            )
+            lines = [(name, repr(report.recorded[name]), repr(value)) for name, value in report.found.items()]
+            table(("", "recorded", "now"), lines)
 
 
 def publish(store: Store, session: int, steps: int, question: str | None) -> None:

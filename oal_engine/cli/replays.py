@@ -319,8 +319,7 @@ def _of_column(result: dict[str, Any]) -> Drawn:
             estimate = "" if ends is None else "{:.3f} ({:.3f} to {:.3f})".format(*ends)
             least = f"{own['floor']['push'][metric]:.3f}" if own["floor"] else ""
             rows.append([f"{name}: {metric}", f"{figures['push'][metric]:.3f}", estimate, least])
-    number_of = run["deciders"][BOTH]["estimates"]["positives"]
-    if number_of:
+    if number_of := run["deciders"][BOTH]["estimates"]["positives"]:
         true = sum(run["deciders"][BOTH]["push"][key] for key in ("tp", "fn"))
         rows.append(["positives", f"{true:,}", "{:,.0f} ({:,.0f} to {:,.0f})".format(*number_of), ""])
     cut = "" if column["cut"] is None else f", positive from {column['cut']:g} on"

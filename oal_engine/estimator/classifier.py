@@ -145,8 +145,7 @@ class OnlineActiveClassifier(FittedClassifier):
         run = vars(self).get("_stream")
         parts = [(self, name) for name in vars(self).keys() & {"learner_", "rule_", "objective_"}]
         for owner, name in [*parts, *((run, name) for name in ("mean", "plan") if getattr(run, name, None))]:
-            writable = with_arrays(getattr(owner, name), _writable)
-            setattr(owner, name, writable)
+            setattr(owner, name, with_arrays(getattr(owner, name), _writable))
         if run:
             self.counts_ = _writable(self.counts_)
 
@@ -395,8 +394,7 @@ class OnlineActiveClassifier(FittedClassifier):
     def _numbers(self, labels: Any) -> np.ndarray:
         """Convert labels to the kernel's numbers: -1 and +1, or 1 .. K."""
         labels = np.asarray(labels).tolist()
-        unknown = set(labels) - self._labels.keys()
-        if unknown:
+        if unknown := set(labels) - self._labels.keys():
             raise ValueError(f"a label must be one of {_list(self._labels)}. Got {_list(unknown)}.")
         return rows.read_only([self._labels[label] for label in labels], np.int8)
 

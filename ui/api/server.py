@@ -26,7 +26,7 @@ from .. import access
 from ..components.pulse import Turns
 from ..label import messages
 from ..label.card_server import card_server
-from ..page import Removed, capitalized, checked_role, error_in_words, store
+from ..page import NO_ROLE, Removed, capitalized, checked_role, error_in_words, store
 from .routes import JSON, LINES, ROUTES, Call, Problem, Refusal, Route
 
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
@@ -96,7 +96,7 @@ def _role(token: Row, route: Route) -> str:
         raise Refusal(403, f"The token names {token['annotator']}: {holder.problem}")
     own = access.role_of_token(store(), token["session"], token)
     if not own:
-        raise Removed("you have no role in this session any more.")
+        raise Removed(NO_ROLE)
     if ROLES.index(own) < ROLES.index(route.lowest):
         raise Refusal(403, f"This needs the role {route.lowest}. Got {own}.")
     if route.lowest == "owner" and not holder.owns:

@@ -32,7 +32,6 @@ TARGET_HELP = (
     "Shares (0.1) or numbers of labels that each query rule is scaled to. Several (0.05, 0.1, or 2^-6..2^-1) give the "
     "curve of a metric over labels asked. Leave empty to keep each rule's own rate."
 )
-SWEEP_HELP = "Several values (0.5, 0.9) are a sweep."
 TIMES_HELP = "Also draw the processor time along the stream. Takes longer."
 SWEEP_TUNED = "Several weights make a sweep, which cannot be tuned: take parameters as given."
 TOO_FEW = "{} has {:,} items, too few for {:,g} labels: choose smaller budgets, or other data."
@@ -166,7 +165,7 @@ def _more(tune: str, many: bool) -> dict[str, Any]:
         aim = AIMS.__getitem__
         settings["metric"] = right.selectbox("Learners aim at", AIMS, format_func=aim, key="compare-metric")
         for column, (key, (label, usual)) in zip((left, middle, right), WEIGHTS.items()):
-            text = column.text_input(label, usual, key=f"compare-{key}", help=SWEEP_HELP)
+            text = column.text_input(label, usual, key=f"compare-{key}", help="Several values (0.5, 0.9) are a sweep.")
             settings[key] = text.strip() if text.strip() in ("auto", "laplace") else specifications.typed(text, label)
     settings["times"] = st.toggle("Measure time", key="compare-times", help=TIMES_HELP)
     return settings

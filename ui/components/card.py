@@ -7,6 +7,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -50,7 +51,7 @@ def card(server: CardServer, is_idle: bool) -> None:
 
 def route() -> Address:
     """Return the route of the app that answers the requests of the card."""
-    return api.address(PATH + "{session:int}", _answer, ["POST"])
+    return api.address(PATH + "{session:int}", partial(api.answer, admit=_admit, act=_act), ["POST"])
 
 
 def pictures() -> Address:
@@ -68,10 +69,6 @@ def _picture(request: Request) -> Response:
     except (ValueError, OSError):
         return Response("There is no such picture.", 404)
     return Response(content, media_type=kind, headers={"Cache-Control": "private, max-age=600"})
-
-
-async def _answer(request: Request) -> Response:
-    return await api.answer(request, _admit, _act)
 
 
 async def _admit(request: Request) -> tuple[access.Standing, str, Route]:

@@ -89,9 +89,7 @@ def vectors_file(key: str) -> ask.File | None:
 def import_form(store: Store) -> None:
     """Show the form that imports a file: choose it, confirm its layout, name its columns."""
     file = ask.chosen_file("Where is the file?", ask.USUAL_FORMATS)
-    if not file:
-        return
-    if not (described := ask.describe(file)):
+    if not (file and (described := ask.describe(file))):
         return
     peek, reader, encoding, layout = described
     columns, more = ask.choose_columns(peek, file), dict[str, Any]()

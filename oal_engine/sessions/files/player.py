@@ -18,7 +18,6 @@ from ..one_question import OneQuestion
 from ..state import ALL_ROUNDS, Place
 
 ESTIMATED = "Estimated from the answers and the chances with which they were asked, with intervals of 95 %."
-SURPRISE = "A mistake whose margin was further from the threshold than half of all margins"
 UNTIL_MISMATCH = "Shown up to the first mismatch."
 KNOWN_ITEM = ": the label of its item is known"
 WITHOUT = "Left out: this page was made without the texts."
@@ -60,7 +59,7 @@ class Player:
             **({"begins": trace.span[0] + 1} if trace.span[0] else {}),
             "mistakes": trace.mistakes,
             "surprises": trace.surprises,
-            "surprise": SURPRISE,
+            "surprise": "A mistake whose margin was further from the threshold than half of all margins",
             "evaluations": NAMES if trace.labelled else {"answers": "answers"},
             "heads": ["Estimated" if self._estimates else "Up to here", *NAMES.values()],
             "meanings": MEANINGS,

@@ -18,9 +18,6 @@ from ..messages import View
 from . import chosen_question, history
 
 AT_ODDS, DECISIVE, TWICE, AGAIN = "all", "depends", "twice", "again"
-SHOWS = [(AT_ODDS, "At odds with the others"), (DECISIVE, "Most depends on it")]
-DIFFER = [(TWICE, "Two people differ")]
-CHANGED = [(AGAIN, "You answered differently before")]
 MEANS = "Are these answers right? Your other answers suggest something else, or the model depends on them most."
 CHANGE = (
     "In a model trained on all answers, about {:,} of {:,} items would change class without this answer, and about "
@@ -43,7 +40,9 @@ def page(server: CardServer, view: View, checks: AnswerChecks | None, name: str 
     are being checked. name: the question, if several are asked about each item."""
     session, unseen = part_of(server.session, name), server.session.unseen(annotator())
     answers = {entry.id: entry for entry in history.entries_of(server, session) if entry.id not in unseen}
-    shows = SHOWS + DIFFER * bool(session.settings.overlap) + CHANGED * bool(session.settings.repeat)
+    shows = [(AT_ODDS, "At odds with the others"), (DECISIVE, "Most depends on it")]
+    shows += [(TWICE, "Two people differ")] * bool(session.settings.overlap)
+    shows += [(AGAIN, "You answered differently before")] * bool(session.settings.repeat)
     if view.show == TWICE:
         seen = [pair for pair in agreement.answer_pairs(session) if pair.entry.id in answers]
         return _differing(session, view, seen, "No two people differ on an item.") | {"shows": shows}
@@ -97,8 +96,6 @@ def _empty(checks: AnswerChecks | None, view: View) -> str:
         return "Checking the answers..."
     if view.search:
         return "No answer fits."
-    return (
-        "No single answer changes the model's prediction of any item."
-        if view.show == DECISIVE
-        else "No answer is at odds with the others."
-    )
+    if view.show == DECISIVE:
+        return "No single answer changes the model's prediction of any item."
+    return "No answer is at odds with the others."
