@@ -108,7 +108,7 @@ class OpenSession:
     def question(self) -> Question | None:
         """The question that waits for this annotator, or None if there is none."""
         asked = next(iter(self._session.held(self.annotator)), None)
-        return asked and Question(asked.number, asked.probability, seen(self._session, asked.item), asked)
+        return Question(asked.number, asked.probability, seen(self._session, asked.item), asked) if asked else None
 
     def answer(self, question: Question, word: str | Collection[str] | None) -> None:
         """Answer a question with the name of a class, or skip it with None; the answer is stored and learned. word: if
@@ -118,15 +118,13 @@ class OpenSession:
     def correct(self, question: Question | int, word: str | Collection[str] | None) -> None:
         """Replace an earlier answer. question: the question, or its number in `labels`. word: as in `answer`."""
         number = question if isinstance(question, int) else question.number
-        entry = next((each for each in self._session.log if each.number == number), None)
-        if entry is None:
+        if (entry := next((each for each in self._session.log if each.number == number), None)) is None:
             raise SessionError(f"session {self.id} has no question {number}.")
         self._session.correct(uuid4().hex, entry.id, self._label(word, entry.parts), self.annotator)
 
     def undo(self) -> None:
         """Take back the last answer of this annotator."""
-        previous = self._session.previous_of(self.annotator)
-        if previous is None:
+        if (previous := self._session.previous_of(self.annotator)) is None:
             raise SessionError("there is no answer to take back.")
         self._session.undo(uuid4().hex, previous, self.annotator)
 

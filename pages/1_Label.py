@@ -84,8 +84,7 @@ def show_open(key: str, panels: dict[str, Callable], server: CardServer) -> None
 
 open_page("Label")
 with guarded():
-    session = chosen_session(open_store())
-    if session is None:
+    if (session := chosen_session(open_store())) is None:
         note("You have no session yet.")
         st.page_link("home.py", label="Start one on the home page")
         st.stop()

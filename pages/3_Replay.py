@@ -124,8 +124,7 @@ def place_in_address(trace: look_back.Trace) -> str:
 page.open_page("Replay")
 with page.guarded():
     store = page.store()
-    session = page.chosen_session(store)
-    if session is None:
+    if (session := page.chosen_session(store)) is None:
         page.note("You have no session yet. Start one on the home page, or open a published one:")
         adopt(store)
         st.stop()

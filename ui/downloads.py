@@ -149,8 +149,7 @@ def with_access_check(store: Store, session: int, make: Callable[[], bytes]) -> 
 
     def checked_again() -> bytes:
         Settings.read(store, session)
-        own = access.role(store, session, access.standing(person))
-        if not own:
+        if not (own := access.role(store, session, access.standing(person))):
             raise SessionError(NO_ROLE)
         if problem := reason_to_withhold(store, session, name, own):
             raise SessionError(problem)

@@ -279,8 +279,7 @@ def reason_to_withhold(store: Store, session: int, name: str, role: str | None) 
     Somebody who still has to give second answers must not see the first ones. Readers and people who do not label in
     the session may read everything.
     """
-    questions = unseen(store, session, name)
-    if not questions or role == "reader":
+    if not (questions := unseen(store, session, name)) or role == "reader":
         return ""
     if role != "annotator" and all(row["annotator"] != name for row in store.answers(session)):
         return ""

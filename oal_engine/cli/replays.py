@@ -157,8 +157,7 @@ class Beginning(Knowing):
             scores = dict(zip(items.ids, items.vectors[:, 0].tolist()))
         from ..datasets import prior as priors
 
-        start = priors.make_prior(data, **self.lists, model=learned, scores=scores)
-        if start and start.unknown:
+        if (start := priors.make_prior(data, **self.lists, model=learned, scores=scores)) and start.unknown:
             print(f"Not in the data: {', '.join(start.unknown)}.", file=sys.stderr)
         return start
 

@@ -203,8 +203,7 @@ def _near_duplicates(dataset: Dataset, word_sets: WordSets, fresh: np.ndarray) -
     for k, (own, text) in enumerate(duplicates.texts_of(word_sets)):
         if not (fresh[k] or once):
             continue
-        original = firsts.find(own, text)
-        if original is not None:
+        if (original := firsts.find(own, text)) is not None:
             copies[original] += 1
             near[k] = fresh[k]
         elif fresh[k]:

@@ -74,8 +74,7 @@ def add(
 
 def _checked_name(store: Store, name: str) -> str:
     """Strip spaces from the name of a new data set. Raise DataError if the name is empty or already taken."""
-    name = name.strip()
-    if not name:
+    if not (name := name.strip()):
         raise reading.DataError("a data set needs a name.")
     if wrong := problem({"name": name}, {"name": is_title}):
         raise reading.DataError(f"the name of a data set must have {LONGEST_TITLE} characters at most: {wrong}.")

@@ -161,8 +161,7 @@ def _start(file: BinaryIO, dtype: DTypeLike) -> int:
     np.lib.format.read_magic(file)
     # The reader of numpy evaluates the header with `ast`, which sometimes fails in threads of Python 3.11.
     header = file.read(int.from_bytes(file.read(2), "little")).decode("latin-1")
-    stored = HEADER.match(header)
-    if not stored or stored[1] != np.dtype(dtype).str:
+    if not (stored := HEADER.match(header)) or stored[1] != np.dtype(dtype).str:
         got = np.dtype(stored[1]) if stored else header[:40]
         raise ValueError(f"{Path(file.name).name} must hold {np.dtype(dtype)}. Got {got}")
     return file.tell()

@@ -199,8 +199,7 @@ class Dataset:
             row_files.check_columns(self.rows)
             checksums = row_files.checksums(self._arrays())
             stored = self.checksums
-            wrong = [name for name in checksums if checksums[name] != stored.get(name)]
-            if wrong:
+            if wrong := [name for name in checksums if checksums[name] != stored.get(name)]:
                 raise ValueError(f"{wrong[0]}.npy is damaged: its checksum does not match")
             if self._rows.columns != self.record["features"]:
                 raise ValueError(f"they must have {self.record['features']:,} columns. Got {self._rows.columns:,}")

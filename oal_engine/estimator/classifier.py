@@ -249,8 +249,7 @@ class OnlineActiveClassifier(FittedClassifier):
     def learn(self, x: Any, y: object) -> Self:
         """Learn the label of the row that `query` asked about."""
         row = self._one_row(x, None)
-        run = self._stream
-        if run is None or run.asked is None:
+        if (run := self._stream) is None or run.asked is None:
             raise ValueError("learn needs a row that query asked about. Use partial_fit to learn other rows.")
         asked, row_asked = run.asked
         if rows.content(row, 0) != rows.content(row_asked, 0):
@@ -379,8 +378,7 @@ class OnlineActiveClassifier(FittedClassifier):
         """Reset the model, for these classes. seen: labels of which the rarer one is positive. y: labels from which rho
         may be computed."""
         chosen = self._strategy({name: value for name, value in self._parameters.items() if value is not None})
-        positive = self.positive_class
-        if positive is None and not chosen.multiclass:
+        if (positive := self.positive_class) is None and not chosen.multiclass:
             positive = _positive(classes.tolist(), seen)
         self._labels = _labels(np.unique(classes).tolist(), chosen, positive)
         weights = metrics.Weights(self.alpha_p, self.c_p)

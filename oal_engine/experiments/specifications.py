@@ -338,8 +338,7 @@ def chosen(name: str, values: Values = (), several: bool = False) -> Strategy:
 
 def powers(value: Any, key: str = "a parameter") -> list[Any]:
     """Expand the values in a specification into a list: a number, a list of numbers, or powers such as 10^-5..10^5."""
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\^(-?\d{1,3})\s*\.\.\s*\1\^(-?\d{1,3})\s*", str(value))
-    if match:
+    if match := re.fullmatch(r"\s*(\d+(?:\.\d+)?)\^(-?\d{1,3})\s*\.\.\s*\1\^(-?\d{1,3})\s*", str(value)):
         first, last = int(match[2]), int(match[3])
         check_count(key, last - first + 1)
         try:

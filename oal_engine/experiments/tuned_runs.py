@@ -267,8 +267,7 @@ class TunedRun:
     def _hitting(self, choices: list[Setting]) -> Replays[list[Setting]]:
         """Scale the smoothing of the rule in each setting, by bisection, so that `hit` labels (or this share of them)
         are asked. Return the scaled settings."""
-        hit = self.hit
-        if hit is None or asks_everything(self.algorithm):
+        if (hit := self.hit) is None or asks_everything(self.algorithm):
             return choices
         scales = smoothing(self.algorithm)
         if hit <= 1 and all(spec.high == 1 for spec in scales.values()):  # the value is the share

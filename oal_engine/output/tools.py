@@ -135,8 +135,7 @@ def _reference(items: LabeledItems, item: LabeledItem) -> Iterator[tuple[str, st
         separator = SEPARATORS.get(column, SEPARATORS.get(tag))
         parts = word.split(separator) if separator else [word]
         yield from ((tag, part) for part in parts if tag and not part.startswith(f"{OWN} "))
-    label = items.name(cells[LABEL])
-    if label is not None:
+    if (label := items.name(cells[LABEL])) is not None:
         yield "KW", f"{OWN} {FIELD}: {label}"
     if label is None or items.has_two:
         decision = {None: "not_seen", 1: "relevant"}.get(cells[LABEL], "irrelevant")

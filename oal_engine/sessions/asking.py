@@ -356,8 +356,7 @@ class Asking(OpenRun):
 
     def answered(self, question: int, blind: bool = False) -> StoredQuestion | None:
         """Return an answered question, with its answer unless `blind`; None if it was not answered."""
-        entry = read_entry(self.store, self.id, question)
-        if entry is None or entry.label is None:
+        if (entry := read_entry(self.store, self.id, question)) is None or entry.label is None:
             return None
         return entry.question(None if blind else entry.labels or entry.label, blind)
 

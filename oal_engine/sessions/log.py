@@ -461,8 +461,7 @@ class Remarks:
 def unreadable(store: Store, session: int) -> str | None:
     """Say which notes and tags of a session cannot be read and are left out; None if there are none."""
     problems = {row["number"]: event_problem(row, READ) for row in store.events(session, *REMARKS)}
-    wrong = [f"event {number:,}: {problem}" for number, problem in problems.items() if problem]
-    if not wrong:
+    if not (wrong := [f"event {number:,}: {problem}" for number, problem in problems.items() if problem]):
         return None
     more = f", and {len(wrong) - 5:,} more" if len(wrong) > 5 else ""
     return f"Notes and tags that cannot be read are left out ({'; '.join(wrong[:5])}{more})."

@@ -418,8 +418,7 @@ def predicted(
                 if isinstance(item, str):  # the reason to skip it
                     count, first = skipped.get(item, (0, line))
                     skipped[item] = count + 1, first
-            good = [entry for entry in part if not isinstance(entry[1], str)]
-            if not good:
+            if not (good := [entry for entry in part if not isinstance(entry[1], str)]):
                 continue
             items: Any = [item[1 if model.text else 3] for _, item, _ in good]
             if vectors is not None:

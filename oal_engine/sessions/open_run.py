@@ -87,8 +87,7 @@ class OpenRun(Run):
         None."""
         with self.store.snapshot():
             log, opinions = Log.read(self.store, self.id), self.store.opinions(self.id)
-            grown = self.grown
-            if grown:
+            if grown := self.grown:
                 self.dataset.refresh()
             if self.several:  # somebody may have added a question
                 self.settings = Settings.read(self.store, self.id)

@@ -82,8 +82,7 @@ class Session(Asking):
         if question in self._leases_of(annotator).others:
             raise SessionError("somebody else has this item now, so your answer to it stays.")
         self._last_opinion = {who: id for who, id in self._last_opinion.items() if who != annotator}
-        undone = self._withdraw(question, annotator, event)
-        if undone:
+        if undone := self._withdraw(question, annotator, event):
             self._give_back(question, annotator)
         return undone
 

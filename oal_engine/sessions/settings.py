@@ -452,8 +452,7 @@ def _names(chosen: Strategy, options: Options, data: Row) -> Row:
         allowed = f"one of {', '.join(present)}" if present and not chosen.multiclass else "left out here"
         raise SessionError(f"positive_class must be {allowed}. Got {positive}.")
     if chosen.multiclass:
-        names = [name.strip() for name in options.classes or present]
-        if not names:
+        if not (names := [name.strip() for name in options.classes or present]):
             raise SessionError(f"the data set {data['name']} has no classes of its own: name the classes to ask for.")
         if not 2 <= len(names) <= MOST_CLASSES or len(set(names)) < len(names) or not all(names):
             raise SessionError(f"a session needs 2 to {MOST_CLASSES} different class names. Got {', '.join(names)}.")

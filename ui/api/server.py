@@ -70,8 +70,7 @@ def _client_of(token: Row) -> str:
 
 
 def _admitted(request: Request) -> tuple[Row, Route]:
-    tokens = store().tokens()
-    if not tokens:
+    if not (tokens := store().tokens()):
         raise Refusal(404, "There is nothing here.")
     scheme, _, secret = request.headers.get("authorization", "").partition(" ")
     digest = digest_of(secret.strip()) if scheme.lower() == "bearer" else ""
@@ -94,8 +93,7 @@ def _role(token: Row, route: Route) -> str:
     holder = access.holder(token)
     if not holder.enters:
         raise Refusal(403, f"The token names {token['annotator']}: {holder.problem}")
-    own = access.role_of_token(store(), token["session"], token)
-    if not own:
+    if not (own := access.role_of_token(store(), token["session"], token)):
         raise Removed(NO_ROLE)
     if ROLES.index(own) < ROLES.index(route.lowest):
         raise Refusal(403, f"This needs the role {route.lowest}. Got {own}.")

@@ -36,8 +36,7 @@ COMPILING = "No replay has ended yet: algorithms that are new to this machine ar
 def compare(store: Store) -> None:
     """Show the comparison that the address names, or else the form of a new one and the list of all."""
     st.html(STYLE)
-    asked = st.query_params.get("comparison", "")
-    if not asked:
+    if not (asked := st.query_params.get("comparison", "")):
         st.query_params.update()  # a link from this page to itself would leave the old address
         left, right = st.columns([3, 2], gap="large")
         with left:
@@ -69,8 +68,7 @@ def _visible(store: Store) -> list[dict[str, Any]]:
 def _list(store: Store) -> None:
     """List all comparisons, each with a link and the state of its job."""
     st.header("Comparisons", anchor=False)
-    rows = _visible(store)
-    if not rows:
+    if not (rows := _visible(store)):
         note("No comparisons yet. The default one takes about half a minute.")
     removable = owns()
     for row in rows:

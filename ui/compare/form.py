@@ -141,8 +141,7 @@ def _parameters(name: str, tune: str) -> dict[str, Any]:
     for column, (key, value) in zip(st.columns(max(3, len(free))), free.items()):
         hint = "tuned" if key in usual else f"{value:g}"
         help = literal(f"A number, several (1, 10), or powers ({specifications.TENS}). Default {value:g}.")
-        text = column.text_input(key, placeholder=hint, key=f"compare-{name}-{key}", help=help).strip()
-        if text:
+        if text := column.text_input(key, placeholder=hint, key=f"compare-{name}-{key}", help=help).strip():
             typed[key] = specifications.typed(text, f"{key} of {name}")
     return (usual | typed) if typed else {}
 

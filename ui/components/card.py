@@ -79,8 +79,7 @@ async def _admit(request: Request) -> tuple[access.Standing, str, Route]:
         raise Refusal(401, who.problem)
     access.STANDING.set(who)  # a context variable: set for this request only
     client = who.mail or (request.client.host if request.client else "")
-    seconds = api.turns_of(client).reserve(api.PATIENCE_SECONDS)
-    if seconds is None:
+    if (seconds := api.turns_of(client).reserve(api.PATIENCE_SECONDS)) is None:
         raise Refusal(429, f"A person may send {api.CALLS_PER_SECOND:g} requests a second.", Retry_After="1")
     await asyncio.sleep(seconds)
     return who, client, Route(_payload, "annotator", messages.CardRequest, MOST_BYTES)
@@ -194,8 +193,7 @@ def _data(key: str, payload: Callable, acked: list, problem: str | None) -> dict
     try:
         data = st.session_state[f"{key}-shown"] = payload()
     except StorageError as error:
-        data = st.session_state.get(f"{key}-shown")
-        if data is None:
+        if (data := st.session_state.get(f"{key}-shown")) is None:
             raise
         return data | {"acked": [], "error": problem or error_in_words(error)}
     return data | {"acked": acked}

@@ -177,8 +177,7 @@ def show_dataset(row: dict[str, Any]) -> None:
 
 def show_batches(batches: list[dict[str, Any]]) -> None:
     """Show the share of words that were new to the vocabulary, for each batch of items that was added."""
-    later = [batch for batch in batches if batch["first"] and batch["words"]]
-    if not later:
+    if not (later := [batch for batch in batches if batch["first"] and batch["words"]]):
         return
     st.text(f"Added last: {feeds.novelty(later[-1]['words'], later[-1]['new_words'], batches)}")
     with st.expander("Batches"):

@@ -122,8 +122,7 @@ def show_sample(store: Store, row: dict[str, Any]) -> None:
 
 def _line(data: Dataset, item: dict[str, Any]) -> str:
     """Return the beginning of an item as an HTML list item."""
-    words = item["text"]
-    if words is None:
+    if (words := item["text"]) is None:
         words = ", ".join(f"{name} {value}" for _, name, value in file_numbers(data, item["position"], ITEM_NUMBERS))
     words = " ".join(words.split())
     return f'<li dir="auto">{html.escape(words[:ITEM_CHARACTERS])}{"…" * (len(words) > ITEM_CHARACTERS)}</li>'

@@ -327,8 +327,7 @@ def _questions(row: dict[str, Any]) -> list[dict[str, Any]]:
 def _column(row: dict[str, Any]) -> dict[str, Any]:
     """Ask for the audited column (labels or scores made by something else). Return arguments of `settings.create`, or
     {} if no column is chosen."""
-    columns = [name for name in columns_of(row).get("details") or () if name]
-    if not columns:
+    if not (columns := [name for name in columns_of(row).get("details") or () if name]):
         return {}
     left, right = st.columns(2)
     chosen = left.multiselect(AUDIT, columns, placeholder="None", key=f"new-column-{row['id']}", help=AUDIT_HELP)

@@ -70,8 +70,7 @@ def remove(store: Store, row: dict[str, Any]) -> None:
 
 def show_removed(store: Store) -> None:
     """Show the user's own removed sessions, each with a button that restores it."""
-    rows = [row for row in store.removed_sessions() if owned(store, row)]
-    if not rows:
+    if not (rows := [row for row in store.removed_sessions() if owned(store, row)]):
         return
     with st.expander(f"Removed ({len(rows)})"):
         for row in rows:

@@ -79,8 +79,7 @@ def archive(source: Source, formats: Formats) -> ParsedFile:
     elif texts:
         parsed, used = _texts(opened, texts)
     else:
-        refusals = [_reader(opened, path)[1] for path in chosen[:MANY_FILES]]
-        if refusals and all(refusals):
+        if (refusals := [_reader(opened, path)[1] for path in chosen[:MANY_FILES]]) and all(refusals):
             raise DataError(refusals[0])
         names = name_list(paths, 5) or "none"
         raise DataError(f"{source.name} holds no file that can be imported; it has {names}.")

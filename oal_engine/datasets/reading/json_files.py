@@ -176,8 +176,7 @@ def _array(source: Source, numbered: Callable[[], Iterator[tuple[int, Any]]]) ->
         pairs = ((number, annotated(each) or each) for number, each in numbered())
         return ((number, each if isinstance(each, dict) else None) for number, each in pairs)
 
-    key = _inner_list([values for _, values in islice(objects(), FIRST_OBJECTS) if values])
-    if key is None:
+    if (key := _inner_list([values for _, values in islice(objects(), FIRST_OBJECTS) if values])) is None:
         return _rows(*_columns(source, objects()), objects())
     return _array(source, lambda: enumerate(_unfolded(objects(), key), 1))
 

@@ -53,8 +53,7 @@ def live_source(binary: BinaryIO, opening: Opening) -> tuple[str, Source]:
     each line as it arrives. A format that cannot be streamed is read whole first."""
     check_reader(opening.reader)
     name, encoding, limits = opening.name or "", opening.encoding, opening.limits
-    reader = opening.reader
-    if reader is None:
+    if (reader := opening.reader) is None:
         line = cast(io.BufferedReader, binary).peek(1).partition(b"\n")[0]
         refusals.check(line, name, encoding)
         reader = _recognized(line, name, encoding)

@@ -56,8 +56,7 @@ def to_table(
     spreadsheet; otherwise it is a broken row.
     """
     sample = first_rows(records, source.ahead)
-    good = [cells for _, cells in sample if not isinstance(cells, str)]
-    if not good:
+    if not (good := [cells for _, cells in sample if not isinstance(cells, str)]):
         return ParsedFile([], chain(sample, records), detected=detected, doubts=doubts)
     if padded:
         for cells in good:

@@ -314,8 +314,7 @@ def _predictions(session: Session) -> tuple[Iterator[tuple[Any, Any, Any]], str]
     except model.ModelError as error:
         return repeat((None, None, None)), f"Written without predictions: {error}"
     margins, predicted = fitted.decided(fitted.scores(session.dataset.rows))
-    chances = fitted.calibration(margins)
-    if chances is not None and not fitted.multiclass:
+    if (chances := fitted.calibration(margins)) is not None and not fitted.multiclass:
         chances = np.where(predicted > 0, chances, 1 - chances)
     return rows_of(predicted, margins, repeat(None) if chances is None else chances), str(fitted.calibration)
 

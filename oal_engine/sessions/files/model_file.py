@@ -244,8 +244,7 @@ def _model(entries: Iterator[tuple[int, Row]]) -> Model:
     head = _head(next(entries, (1, nothing))[1])
     features, others = _read_lines(head, entries)
     names = [*features.names]
-    table = head.get("table")
-    if table and feature_names(table["columns"], table["codings"]) != names:
+    if (table := head.get("table")) and feature_names(table["columns"], table["codings"]) != names:
         raise JsonLinesError("its features are not those of its table.")
     numbers = {key: features.numbers(key)[:, 0] for key in _numbers_of(head)}
     of_similar = np.array(head.get("similar_weights", []), np.float64).reshape(-1, _weights_each(head))

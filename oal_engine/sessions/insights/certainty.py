@@ -210,8 +210,7 @@ def forecast(labels: int, items: int, prevalence: float) -> float:
 def sentences(session: Session | OneQuestion) -> list[str]:
     """Describe the current guarantee, the guarantee expected at the end, and the gain from more labels, in sentences.
     Empty unless `has_floor`."""
-    current = of_session(session)
-    if not current:
+    if not (current := of_session(session)):
         return []
     end = None if session.ended(session.state) else expected(session)
     if end is not None and end < LEAST:

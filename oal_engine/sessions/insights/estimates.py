@@ -278,8 +278,7 @@ def _more(noun: str, count: float) -> str:
 def forecast(labels: int, multiclass: bool) -> str:
     """Say how precisely this number of labels will usually show the quality of a model, if the truth is not known."""
     steps, metric = FORECASTS[multiclass], "accuracy" if multiclass else "F1"
-    reached = [step for step in steps if labels >= step]
-    if reached:
+    if reached := [step for step in steps if labels >= step]:
         often, half = steps[reached[-1]]
         return f"With {labels:,} labels {metric} is {often} known to within ± {half:.2f}."
     enough = next(step for step, (often, _) in steps.items() if often == USUALLY)

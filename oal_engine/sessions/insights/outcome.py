@@ -83,8 +83,7 @@ def end(session: Session) -> list[tuple[str, str]]:
         return table(session)
     if session.multiclass:
         return of_file(session)
-    now = finds(of_session(session).ranking)
-    if not now:
+    if not (now := finds(of_session(session).ranking)):
         return table(session)
     value, most = now.hits.value, _whole(now.total)
     about = "about " * (now.hits.low < now.hits.high)
@@ -179,8 +178,7 @@ def _metric_lines(session: Session) -> Iterator[tuple[str, str]]:
 
 def about_known_labels(run: Run) -> list[str]:
     """Say how many labels did not come from questions; return an empty list if none was."""
-    labels = [lesson.label for lesson in run.state.lessons if lesson.is_known and lesson.label]
-    if not labels:
+    if not (labels := [lesson.label for lesson in run.state.lessons if lesson.is_known and lesson.label]):
         return []
     positives = "" if run.multiclass else f" ({labels.count(1):,} {run.settings.positive_name})"
     return [

@@ -249,8 +249,7 @@ def fitted(margins: np.ndarray, positive: np.ndarray, worth: np.ndarray) -> Curv
     """Fit the curve to the answers that represent all items; if too few of them are positive, to all answers, though
     this makes shares look smaller. margins, worth: as in `left_out`."""
     of_all = worth > 0
-    curve = fit(margins[of_all], positive[of_all], 1 / worth[of_all], power=1.0)
-    if curve or of_all.all():
+    if (curve := fit(margins[of_all], positive[of_all], 1 / worth[of_all], power=1.0)) or of_all.all():
         return curve
     return fit(margins, positive, 1 / np.where(of_all, worth, 1.0))
 

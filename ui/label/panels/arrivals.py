@@ -39,6 +39,5 @@ def arrivals(session: Session) -> None:
     old_changes, old_items, idle = st.session_state.get(f"shown-{session.id}", (changes, items, False))
     if changes != old_changes or (idle and (items > old_items or session.has_for(annotator()))):
         st.rerun()
-    new = items - st.session_state.setdefault(f"opened-{session.id}", items)
-    if new:
+    if new := items - st.session_state.setdefault(f"opened-{session.id}", items):
         note(f"{new:,} new item{'s have' if new > 1 else ' has'} arrived.")

@@ -65,8 +65,7 @@ def _headline(server: CardServer, run: Session | OneQuestion, name: str | None) 
     ranking: Ranking | None = server.in_background(
         f"finds {name}", lambda: outcome.of_session(part_of(server.session, name)).ranking, every
     )
-    finds = ranking and outcome.finds(ranking)
-    if finds:
+    if finds := ranking and outcome.finds(ranking):
         first, more = finds.sentences(labels[-RECENT:], run.settings.positive_name)
         say(*[first] * (not server.session.place.progress.end), more, margin="0 0 .2rem")  # at the end the card says it
     else:
