@@ -174,8 +174,7 @@ def cached_file(database: Path, session: int, command: list[str], make: Callable
     """Return the file that a command writes about a session. It is made once, and used until the session changes."""
     file = _files.setdefault((database, *command), _File())
     with file.lock, closing(Store(database, read_only=True)) as store:
-        dataset = store.session(session)["dataset"]
-        version = store.fingerprint(session), store.last_later_label(dataset)
+        version = store.fingerprint(session), store.last_later_label(store.session(session)["dataset"])
         if file.version != version:
             file.content, file.version = make(), version
         content = file.content

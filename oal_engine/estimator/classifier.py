@@ -420,8 +420,7 @@ def _positive(classes: list[Any], seen: ArrayLike) -> Any:
     one if both are as frequent."""
     if all(isinstance(name, Real) for name in classes):
         return max(classes, default=None)
-    counts = Counter(np.asarray(seen).tolist())
-    return min(reversed(classes), key=counts.__getitem__)
+    return min(reversed(classes), key=Counter(np.asarray(seen).tolist()).__getitem__)
 
 
 def _labels(names: list[Any], chosen: Strategy, positive: object) -> dict[Any, int]:

@@ -115,8 +115,7 @@ class Comparison:
         blocks: dict[Block, dict[str, Result]] = {}
         several = len({((line.data, line.limit), line.algorithm) for line in self.lines}) < len(self.lines)
         for line in self.lines:
-            name = line.name if several else line.algorithm
-            blocks.setdefault((line.data, line.limit), {})[name] = line
+            blocks.setdefault((line.data, line.limit), {})[line.name if several else line.algorithm] = line
         return blocks
 
     def test(

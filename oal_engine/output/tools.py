@@ -258,8 +258,7 @@ def _card(items: LabeledItems, features: dict[str, dict[str, Any]], names: list[
 
 def _yaml(words: str) -> str:
     """Quote words as a scalar of YAML."""
-    quoted = json.dumps(words, ensure_ascii=False)
-    return NOT_IN_YAML.sub(lambda match: f"\\U{ord(match[0]):08x}", quoted)
+    return NOT_IN_YAML.sub(lambda match: f"\\U{ord(match[0]):08x}", json.dumps(words, ensure_ascii=False))
 
 
 @contextmanager

@@ -279,8 +279,7 @@ class Run:
         state.weighed = state.weighing and copied(state.weighing)
         while True:
             stop = min(state.rounds, self._point(t))
-            next_question = self._next_of_several if self.several else self._next
-            asked = next_question(state, y, t, stop, asking)
+            asked = (self._next_of_several if self.several else self._next)(state, y, t, stop, asking)
             state.question, t = asked.question, asked.question.t
             if t < stop:
                 state.number += 1

@@ -128,17 +128,14 @@ def lasting(rows: Iterable[Row]) -> list[Row]:
             counting.append(row)
             continue
         question = row["question"]
-        answers = (at for at in range(len(counting) - 1, -1, -1) if _answers(counting[at], question))
+        answered = "answered", question
+        answers = (at for at, each in reversed([*enumerate(counting)]) if (each["kind"], each["question"]) == answered)
         if (at := next(answers, None)) is None:
             raise SessionError(f"event {row['number']:,} of the log takes back an answer that was not given.")
         counting[at:] = [
             later for later in counting[at + 1 :] if later["kind"] != "asked" and later["question"] != question
         ]
     return counting
-
-
-def _answers(row: Row, question: int) -> bool:
-    return bool(row["kind"] == "answered" and row["question"] == question)
 
 
 def _undone(rows: Iterable[Row]) -> dict[int, int | list[int]]:

@@ -143,8 +143,7 @@ class Model:
                 f"the model of {self.head['session']} needs the embedding {wanted['name']} ({wanted['checksum']}): "
                 f"name its folder (--embed). Got {got}."
             )
-        counts = np.array(self.head["beside"]["tokens"], np.int64)
-        return replace(self, encoder=replace(embedding, counts=counts))
+        return replace(self, encoder=replace(embedding, counts=np.array(self.head["beside"]["tokens"], np.int64)))
 
     def rows(self, items: Any, vectors: np.ndarray | None = None) -> Rows:
         """Make the rows of new items in the same way as the session's own rows.
@@ -333,15 +332,8 @@ def of_session(session: Session | OneQuestion) -> Model:
     if vector_scaling and "share" in vector_scaling:
         head["beside"]["share"] = vector_scaling["share"]
     arrays = {key: np.array(values) for key, values in numbers.items()}
-    return Model(
-        head,
-        list(names),
-        arrays,
-        weights,
-        projection,
-        np.array(vector_scaling["means"]) if vector_scaling else None,
-        encoder,
-    )
+    means = np.array(vector_scaling["means"]) if vector_scaling else None
+    return Model(head, list(names), arrays, weights, projection, means, encoder)
 
 
 def calibrated(session: Session | OneQuestion) -> Calibration:
@@ -349,8 +341,7 @@ def calibrated(session: Session | OneQuestion) -> Calibration:
     prediction is right, given the gap between the two highest scores."""
     log = [entry for entry in session.log if entry.label]
     if (plan := session.state.plan) and session.settings.goal == FIND and log:
-        facts = np.array([(entry.probability, entry.audit) for entry in log])
-        of_all, chosen = representative(plan, *facts.T)
+        of_all, chosen = representative(plan, *np.array([(entry.probability, entry.audit) for entry in log]).T)
         log, weights = [entry for entry, is_one in zip(log, of_all) if is_one], chosen[of_all].tolist()
     else:
         weights = [1 / entry.probability for entry in log]

@@ -385,8 +385,7 @@ class Session(Asking):
     def earlier(self, answers: int) -> np.ndarray:
         """Return the learner's weights before the last `answers` answers."""
         with self._lock:
-            log = Log.read(self.store, self.id)
-            lessons = log.lessons(max(0, len(self._ids) - answers))
+            lessons = Log.read(self.store, self.id).lessons(max(0, len(self._ids) - answers))
             return weights(self.taught(lessons, self.state.budget).only().learner)
 
     @property

@@ -106,8 +106,7 @@ class Logs(Database):
         table = "events INDEXED BY events_kind" if kinds else "events"
         some = f" AND kind IN ({', '.join('?' * len(kinds))})" if kinds else ""
         since = f"SELECT * FROM {table} WHERE session = ? AND number > ?{some} ORDER BY number"
-        rows = self.query(since, session, after, *kinds)
-        return [*map(_of_event, rows)]
+        return [*map(_of_event, self.query(since, session, after, *kinds))]
 
     @writes
     def put_event(

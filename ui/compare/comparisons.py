@@ -76,8 +76,7 @@ def _list(store: Store) -> None:
         with one_row(f"compare-{row['id']}"):
             with st.container(key=f"compare-link-{row['id']}"):
                 st.page_link(PAGE, label=literal(row["name"]), query_params={"comparison": str(row["id"])})
-                details = html.escape(_details_line(row, state))
-                st.html(f'<div class="oal-entry"><span>{details}</span></div>')
+                st.html(f'<div class="oal-entry"><span>{html.escape(_details_line(row, state))}</span></div>')
             if removable:
                 _more_menu(store, row)
 

@@ -332,8 +332,8 @@ def matrices(folder: Path | None) -> Matrices:
 def count(texts: Sequence[str], settings: dict[str, Any]) -> TermCounts:
     """Count the terms of texts in one block, with the settings of a vocabulary."""
     counter = _TermCounter(settings)
-    counts = counter.count(texts)
-    return TermCounts([*counter.terms], [counts])
+    counts = [counter.count(texts)]
+    return TermCounts([*counter.terms], counts)
 
 
 class _TermCounter:

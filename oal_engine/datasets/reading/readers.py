@@ -59,8 +59,7 @@ def live_source(binary: BinaryIO, opening: Opening) -> tuple[str, Source]:
         reader = _recognized(line, name, encoding)
     content = bytearray()
     if reader in BINARY:
-        content = whole_content(binary, limits, name)
-        binary = io.BytesIO(content)
+        binary = io.BytesIO(whole_content(binary, limits, name))
     return reader, Source(binary, name, encoding, None, lambda: None, 1, limits, opening.layout, len(content))
 
 

@@ -134,8 +134,7 @@ class Player:
     def _figures(self, rounds: int) -> list[tuple[Any, ...]] | None:
         """Return table rows of the metrics as estimated after `rounds` rounds; None if they cannot be estimated."""
         before = [each for t, _, each in self._estimates if t <= rounds]
-        lines = curves.estimate_lines(before[-1]) if before else []
-        return lines or None
+        return curves.estimate_lines(before[-1]) or None if before else None
 
     def _note(self) -> str:
         """Explain the metrics that are shown, or why they are missing, and add their guaranteed minimum."""

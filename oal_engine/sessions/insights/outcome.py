@@ -299,8 +299,7 @@ def finds(ranking: Ranking) -> Finds | None:
     hits = Estimate(*(ranking.listed * share for share in depth.precision))
     totals = [max(sure, min(most, hits.value / max(share, 1e-9))) for share in depth.recall]
     total = Estimate(totals[0], totals[2], totals[1])
-    misses = Estimate(*(max(0.0, each - hits.value) for each in total))
-    return Finds(hits, misses, total, depth)
+    return Finds(hits, Estimate(*(max(0.0, each - hits.value) for each in total)), total, depth)
 
 
 class Outcome(NamedTuple):
