@@ -44,12 +44,9 @@ class ItemList {
       this.typing = setTimeout(() => this.turn({ search: whole(this.search.value) }), TYPED);
     };
     this.filter.onchange = () => this.turn({ show: this.filter.value });
-    for (const [button, by] of [
-      [this.newer, -1],
-      [this.older, 1],
-    ]) {
-      button.onclick = () => button.ariaDisabled === "true" || this.turn({ page: this.view.page + by });
-    }
+    const go = (button, by) => button.ariaDisabled === "true" || this.turn({ page: this.view.page + by });
+    this.newer.onclick = () => go(this.newer, -1);
+    this.older.onclick = () => go(this.older, 1);
     this.several.onclick = () => this.together(!this.batch);
     this.store.onclick = () => this.storeBatch();
     this.listening = new AbortController();
@@ -364,8 +361,8 @@ class ItemList {
       if (pending === null && !current) this.act({ row: row.id, action: value });
     };
     const attributes = { dir: "auto", "aria-pressed": pressed, "data-at": `${row.id}-${value}` };
-    const key = keys?.length ? [h("kbd", { "aria-hidden": "true" }, keys[0].toUpperCase())] : [];
-    const node = button("button", attributes, choose, ...key, name);
+    const own = keys?.length ? [key(keys[0].toUpperCase())] : [];
+    const node = button("button", attributes, choose, ...own, name);
     disable(node, pending !== null);
     return node;
   }
