@@ -76,8 +76,7 @@ class Question:
 
 
 class OpenSession:
-    """An open session. `for question in session` yields one question after another; each needs an `answer` before the
-    next one.
+    """An open session. `for question in session` yields questions one by one; each needs an `answer` before the next.
 
     >>> session.answer(session.question, "sport")
     >>> session.answer(session.question, None)  # a skip
@@ -234,8 +233,7 @@ class OpenSession:
         return Html("".join(report.quality(self._session)))
 
     def export(self, path: Path | str, what: str = "labels", texts: bool = True, **more: Any) -> None:
-        """Write one of the exports to a file, in the format of its suffix. more: options of the command `export`, such
-        as format."""
+        """Write an export to a file, in the format of its suffix. more: options of `export`, such as format."""
         options = {"texts": texts} if what in exports.TABLES else {}
         cli.call("export", **options, **more, session=self.id, what=what, out=Path(path), db=self._session.store.path)
 
@@ -454,8 +452,7 @@ def _table_file(data: Any, labels: Sequence[Any] | None, path: Path) -> Path:
 
 
 def _table(data: Any) -> pa.Table:
-    """Return a table of pandas, polars, pyarrow or another library, a mapping of columns, or texts as a table of
-    pyarrow."""
+    """Return a table of pandas, polars, pyarrow or the like, a mapping of columns, or texts as a table of pyarrow."""
     import pandas
     import pyarrow as pa
 

@@ -229,8 +229,7 @@ def _who() -> None:
 
 @st.cache_resource
 def store() -> Store:
-    """Return the one store of this server process. It waits only 5 s for a locked database, so that errors show
-    soon."""
+    """Return the one store of this server process. It waits only 5 s for a locked database, so errors show soon."""
     opened = Store(patience=5)
     sweep(opened)
     opened.erase_removed()
@@ -431,8 +430,7 @@ def remove_after_asking(
 
 
 def one_row(name: str) -> DeltaGenerator:
-    """Return a container that stays one row, even on a phone: the first element leaves room for the buttons after
-    it."""
+    """Return a container that stays one row, even on a phone: the first element leaves room for buttons after it."""
     return st.container(key=f"row-{name}", horizontal=True, vertical_alignment="center")
 
 

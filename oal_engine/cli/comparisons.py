@@ -85,8 +85,7 @@ class Showing:
     ] = None
 
     def view(self, comparison: experiments.Comparison) -> figures.ResultView:
-        """Return the view that the options describe. Raise ValueError with the available choices if a value is
-        unknown."""
+        """Return the view that the options describe. Raise ValueError with the choices if a value is unknown."""
         blocks = [*comparison.blocks()]
         data = named([each for each, _ in blocks], self.data or blocks[0][0], "--data")
         limits = [limit for each, limit in blocks if each == data]

@@ -190,8 +190,7 @@ def append(
 
 @contextmanager
 def _stoppable() -> Iterator[Event]:
-    """Yield an Event that Ctrl-C or SIGTERM sets instead of ending the process, so that the current batch is
-    finished."""
+    """Yield an Event that Ctrl-C or SIGTERM sets instead of ending the process, so that the batch is finished."""
     stopped = Event()
     ends = (signal.SIGINT, signal.SIGTERM)
     before = [signal.signal(each, lambda *_: stopped.set()) for each in ends]

@@ -95,8 +95,7 @@ class Reading(_Options):
         return arguments
 
     def vectors(self, path: Path | None) -> VectorTable | None:
-        """Read the file of vectors at `path`, which belong to the rows of another file. Return None if there is no
-        path."""
+        """Read the file of vectors at `path`, which belong to the rows of another file. None if there is no path."""
         return read_vectors(path, limits=self.limits) if path else None
 
     @property

@@ -1,8 +1,7 @@
 """Append items to a stored data set: from a file, from a feed of lines, or from a message broker.
 
-The vocabulary, document frequencies, scaling and projection of the import are kept, because the rows of earlier items
-must not change. New words share hash columns. A label word keeps its meaning in the data set; any other word means
-"no label".
+The vocabulary, document frequencies, scaling and projection of the import are kept, as the rows of earlier items must
+not change. New words share hash columns. A label word keeps its meaning in the data set; another one means "no label".
 """
 
 from __future__ import annotations
@@ -290,8 +289,8 @@ def append_file(
 ) -> Iterator[AppendCounts]:
     """Append the items of a file in any format, CHUNK_ITEMS at a time. Yield the counts of each chunk.
 
-    columns: {"text": (...), "label": ..., "id": ...}, which override the columns of the import. stopped: an event that
-    ends the append after the current chunk. vectors: vectors of the texts from a separate file. options: fields of
+    columns: {"text": (...), "label": ..., "id": ...}, which override those of the import. stopped: an event that ends
+    the append after the current chunk. vectors: vectors of the texts from a separate file. options: fields of
     `Opening`.
     """
     tick = progress and partial(progress, "reading")

@@ -153,8 +153,7 @@ def import_file(
 ) -> tuple[int, reading.Items]:
     """Import a file as the data set `name`. Return the id of the data set, and its items.
 
-    columns: None guesses them. file_name: the name of an open file. settings: of the vectorizer, such as
-    min_df.
+    columns: None guesses them. file_name: the name of an open file. settings: of the vectorizer, such as min_df.
     """
     name, folder = _checked_name(store, name), store.folder / token_hex(8)
     encoder = embeddings.read(request.encoder) if isinstance(request.encoder, Path) else request.encoder

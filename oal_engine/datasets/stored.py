@@ -377,8 +377,7 @@ class Dataset:
         return made_rows(self.scaling, cast(Matrix, items), self.projection, vectors)
 
     def nearest(self, text: str, most: int) -> list[int]:
-        """Return the positions of the items whose vectors are most like that of a text, the nearest first; [] without
-        an encoder."""
+        """Return the positions of items most like a text by their vectors, the nearest first; [] without an encoder."""
         if not (self.encoder and isinstance(self._rows, rows.MixedRows)):
             return []
         [wanted] = text_vectors.columns(self.scaling["beside"], self.encoder.vectors([text]))

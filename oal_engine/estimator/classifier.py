@@ -76,7 +76,7 @@ class OnlineActiveClassifier(FittedClassifier):
     rows seen), and coef_ and intercept_ of a linear learner. The last stream sets counts_ (a table as in `metrics`)
     and, with one entry per question, queried_ (row numbers), margins_ and probabilities_.
 
-    With two classes, `predict_proba` is available after 20 answers of each class: Platt scaling of the margins of the
+    With two classes, `predict_proba` exists after 20 answers of each class: Platt scaling of the margins of the
     questions, each weighted by 1 / its asking probability. `predict` compares the margin with theta, without Platt
     scaling.
 
@@ -175,8 +175,7 @@ class OnlineActiveClassifier(FittedClassifier):
         rounds: int | None = None,
         goal: str = spending.STREAM,
     ) -> Self:
-        """Fit to the rows as a stream, once in their order. Call `oracle` with the number of each row whose label is
-        asked.
+        """Fit to the rows as a stream, once in their order. Call `oracle` with the number of each row that is asked.
 
         X: a table, or an iterator over rows or tables, which are then streamed one row at a time. budget: most labels
         that may be asked (None: `budget` of the estimator). classes: all labels that the oracle may give (None: the

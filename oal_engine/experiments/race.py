@@ -128,8 +128,7 @@ def clouds(seed: int, rounds: int = ROUNDS) -> tuple[Rows, np.ndarray, Plane]:
 
 
 def principal(rows: Rows, y: np.ndarray) -> Plane:
-    """Project rows onto their first two principal components (PCA). Return the plane, with the positive class at the
-    upper right."""
+    """Project rows onto their first two principal components (PCA). Return the plane, positives at the upper right."""
     table = matrix(rows)
     n, features = table.shape
     if features <= 2:

@@ -111,8 +111,7 @@ def _filled(**cells: Any) -> dict[str, Any]:
 
 
 def _ris(items: LabeledItems, file: BinaryIO) -> None:
-    """Write the items as references in RIS, with screening decisions in ASReview's notation, and keywords for
-    Zotero."""
+    """Write items as references in RIS, with screening decisions in ASReview's notation, and keywords for Zotero."""
     with text_file(file) as lines:
         for item in items.items:
             for tag, value in _reference(items, item):

@@ -19,9 +19,8 @@ def labels(session: Session) -> KnownLabels:
 
 
 def begin(session: Session, owner: str = "") -> int:
-    """Start another pass: create a session with the settings and the items of `session`. The new session begins with
-    the labels of `session`, and asks only about items without a label. Return its id. Raise SessionError if every item
-    has a label."""
+    """Start another pass: create a session with the settings and the items of `session`. It begins with the labels of
+    `session`, and asks about the other items only. Return its id. Raise SessionError if every item has a label."""
     own, settings = labels(session), session.store.session(session.id)
     if len(own.labels) >= session.rounds:
         raise SessionError("every item has a label: another pass has nothing to ask.")

@@ -30,8 +30,7 @@ class Held(NamedTuple):
 
 
 class Asking(OpenRun):
-    """The questions and answers of an open session, and who has which question. All other kinds of change are added by
-    `Session`."""
+    """The questions and answers of an open session, and who has which question. `Session` adds all other changes."""
 
     def __init__(self, store: Store, session: int):
         super().__init__(store, session)
@@ -183,8 +182,7 @@ class Asking(OpenRun):
     ) -> None:  # fmt: skip
         """Store an opinion on a question: a second or repeated answer that was asked for, or a late one.
 
-        page_question: the question that the page showed; it differs from `question` if `question` was asked in its
-        place.
+        page_question: the question that the page showed; it differs from `question` if that was asked in its place.
         """
         standing = self.store.standing_label(self.id, question)
         was_asked_for = question in self._leases_of(annotator).own
@@ -204,8 +202,7 @@ class Asking(OpenRun):
             self._last_opinion = self._last_opinion | {annotator: question}
 
     def _withdraw(self, question: int, annotator: str, event: str | None = None) -> bool:
-        """Withdraw an annotator's opinion on a question (a second, repeated or late answer). Return whether there was
-        one."""
+        """Withdraw a person's opinion on a question (second, repeated or late answer). Return whether there was one."""
         if exists := (question, annotator) in self._opinions:
             self.store.put_event(self.id, "withdrawn", event, annotator, question=question)
             self._opinions = self._opinions - {(question, annotator)}
@@ -253,8 +250,7 @@ class Asking(OpenRun):
         return len(held.own) < min(1 + ahead, self.allowed(annotator))
 
     def allowed(self, annotator: str) -> float:
-        """Return how many more answers a person may give: none when their quota is reached, inf if there is no
-        quota."""
+        """Return how many more answers a person may give: none when their quota is reached, inf without a quota."""
         if not self.settings.quota:
             return inf
         further = sum(who == annotator for _, who in self._opinions)

@@ -262,8 +262,7 @@ def _verify(store: Store, session: int) -> str | None:
 
 
 def _problem(inspect: Callable[[Store, int], str | None], store: Store, id: int) -> str | None:
-    """Return the problem that an inspection reports or raises, in a sentence, or None. Damaged data may raise any
-    exception."""
+    """Return the problem that `inspect` finds or raises, in a sentence, or None. Damaged data may raise anything."""
     try:
         return inspect(store, id)
     except ValueError as error:

@@ -1,5 +1,4 @@
-"""Fold the log of a session into its state (event sourcing): only `Run.apply` changes a state, and it takes typed
-events.
+"""Fold the log of a session into its state (event sourcing): only `Run.apply` changes a state, by typed events.
 
 The live session, a rebuild, the look back, verify and the estimates share it. A state depends on the settings,
 the data and the events, and on nothing else: the same input gives the same bits.
@@ -321,8 +320,7 @@ class Run:
         return (t // every + 1) * every
 
     def _retrained(self, state: State) -> State:
-        """Retrain the learners of a state from scratch on the current labels. The past rounds of the stream stay as
-        they are."""
+        """Retrain the learners of a state from scratch on the current labels. The past rounds stay as they are."""
         new = self.taught(state.lessons, state.budget, len(state.spans))
         state.parts, state.spent, state.audited = new.parts, new.spent, new.audited
         if isinstance(state.weighing, Rare) and isinstance(new.weighing, Rare):

@@ -432,8 +432,7 @@ class Remarks:
         self._notes, self._tags = dict[int, str](), dict[int, list[str]]()
 
     def read(self) -> tuple[dict[int, str], dict[int, list[str]]]:
-        """Return the current note of each item, and the tags of each item in the order in which they were first
-        given."""
+        """Return the current note of each item, and the tags of each item in the order they were first given."""
         with self._lock:
             if events := self._store.events(self._session, *REMARKS, after=self._number):
                 for row in (row for row in events if not event_problem(row, READ)):

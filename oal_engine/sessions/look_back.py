@@ -1,5 +1,4 @@
-"""Look back at a session: open any question or round of it again, and verify its log. Nothing here writes to the
-store."""
+"""Look back at a session: open any question or round again, and verify its log. Nothing here writes to the store."""
 
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -92,8 +91,7 @@ class Report:
 
     @property
     def verified(self) -> bool:
-        """Whether the session was reproduced without a difference from its log, and every answer is a class of the
-        session."""
+        """Whether the session was reproduced without a difference from its log, and all answers are its classes."""
         return self.sentence is None and self.foreign is None
 
     def as_dict(self) -> Row:
@@ -248,9 +246,8 @@ class Trace(LoggedRun):
         return first, self.log[number - 1].round if number <= len(self.log) else min(self.rounds, self.span[1])
 
     def _inspect(self, number: int, first: int, stop: int) -> tuple[np.ndarray, np.ndarray, State]:
-        """Decide again the rounds first .. stop - 1, which are before question `number`. Return their margins,
-        probabilities, draws and predictions, shape (rounds, 4), the counts after them, and the state that decided the
-        last one."""
+        """Decide again the rounds first .. stop - 1, before question `number`. Return their margins, probabilities,
+        draws and predictions, shape (rounds, 4), the counts after them, and the state that decided last."""
         self.state.only()
         facts, counts = np.zeros((stop - first, 4)), None
         begin, parts = self._asked_at[number - 2] + 1 if number > 1 else 0, list[tuple[int, State]]()

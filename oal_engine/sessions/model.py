@@ -78,8 +78,7 @@ class Model:
 
     @property
     def learner(self) -> Learner:
-        """A new learner that predicts with the model's weights. It has its own scratch arrays, as threads may share a
-        model."""
+        """A new learner that predicts with the model's weights. It has own scratch arrays, as threads share a model."""
         if self.multiclass:
             return learners.build("m-perceptron", 1, classes=len(self.classes))._replace(w=self.weights)
         return learners.build("perceptron", 1)._replace(w=self.weights[:, 0])
@@ -191,8 +190,7 @@ class Model:
         return scores + self.head["offset"]
 
     def decided(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Turn scores into margins and predicted classes. With K classes, the margin is the gap between the two highest
-        scores."""
+        """Turn scores into margins and classes. With K classes, a margin is the gap between the two highest scores."""
         if not self.multiclass:
             return scores[:, 0], np.where(scores[:, 0] >= self.head["theta"], 1, -1)
         highest = np.sort(scores, axis=1)
@@ -200,8 +198,7 @@ class Model:
 
     @property
     def fields(self) -> dict[str, type]:
-        """Names and types of the columns of `predictions`. With K classes the probability is that of the predicted
-        class."""
+        """The columns of `predictions`, {name: type}. With K classes the probability is that of the predicted class."""
         scores: dict[str, type] = {f"{SCORE}{name}": float for name in self.classes.values()} if self.multiclass else {}
         probability = "probability" if self.multiclass else "positive_probability"
         return {"margin": float, "predicted": int, "predicted_class": str, probability: float} | scores

@@ -30,8 +30,7 @@ FOLD_SECONDS = 0.004  # an answer in plain Python takes up to 0.01, and compilin
 
 
 class OpenRun(Run):
-    """The state of an open session, and its current question. Answers and all other changes are added by `Asking` and
-    `Session`.
+    """The state of an open session, and its current question. `Asking` and `Session` add answers and all other changes.
 
     version: number of changes to the log; every answer, undo, correction and mark counts as one.
     """
@@ -83,8 +82,7 @@ class OpenRun(Run):
             self._settle(waiting, ahead)
 
     def _fold_log(self) -> int | None:
-        """Fold the log into the state, checking every question and digest. Return the id of the waiting question, or
-        None."""
+        """Fold the log into the state, checking each question and digest. Return the waiting question's id, or None."""
         with self.store.snapshot():
             log, opinions = Log.read(self.store, self.id), self.store.opinions(self.id)
             if grown := self.grown:

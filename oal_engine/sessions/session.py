@@ -321,8 +321,7 @@ class Session(Asking):
         return [label if k in same else each for k, each in enumerate(old)]
 
     def _labels_of(self, row: Row | None) -> tuple[int, ...]:
-        """Return the known labels of an item, one for each question, from its row of the log (None: SKIP for each
-        question)."""
+        """Return the known labels of an item, one for each question, from its row of the log (None: all SKIP)."""
         if not self.several:
             return (row["label"] if row else SKIP,)
         return padded(row["data"]["labels"] if row else (), self.several)

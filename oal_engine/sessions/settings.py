@@ -410,8 +410,7 @@ def _audited(data: Dataset, options: Options) -> dict[str, Any]:
 
 
 def _questions(chosen: Strategy, options: Options) -> list[dict[str, Any]]:
-    """Check the questions about each item. Return them as records; an empty list if the session asks a single
-    question."""
+    """Check the questions about each item. Return them as records; [] if the session asks a single question."""
     if not options.questions:
         return []
     questions = checked_questions(options.questions)

@@ -179,8 +179,7 @@ class Logs(Database):
         return row is not None and (from_json(row["data"], "data") or {}).get("origin") == origin
 
     def known_labels(self, session: int) -> dict[int, Row]:
-        """Return the event of the latest known label of each item, {item: event}. Items whose latest known label is 0
-        are omitted."""
+        """Return the event of each item's latest known label, {item: event}. Items with the label 0 are omitted."""
         rows = {row["item"]: row for row in self.events(session, "known")}
         return {item: row for item, row in rows.items() if row["label"]}
 

@@ -1,5 +1,4 @@
-"""The comparisons on the Compare page: their list, the form that starts a new one, and the progress and result of
-each."""
+"""The comparisons on the Compare page: their list, the form that starts a new one, and progress and result of each."""
 
 import html
 from collections.abc import Mapping

@@ -131,8 +131,7 @@ def _fitting(many: bool) -> list[str]:
 
 
 def _parameters(name: str, tune: str) -> dict[str, Any]:
-    """Ask for the parameters of an algorithm. Return the typed values with the grid to tune on; {} if none was
-    typed."""
+    """Ask for the parameters of an algorithm. Return the typed values with the grid to tune on; {} if none was."""
     defaults, usual = experiments.chosen(name).parameters, experiments.grid(name, {}, tune)
     fixed = getattr(ALGORITHMS.get(name), "fixed", {})
     free = {key: value for key, value in defaults.items() if key not in fixed}

@@ -369,8 +369,7 @@ def _identity(file: File) -> tuple:
 
 
 def once(what: str, file: File, *settings: Any, make: Callable[..., Any]) -> Any:
-    """Return the result of `make`, which looks at the file, cached in the browser session under `what` by file and
-    settings."""
+    """Return the result of `make`, which looks at the file, cached in the browser under `what` by file and settings."""
     key = _identity(file)
     if st.session_state.get(what, (None,))[0] != key:
         st.session_state[what] = key, {}

@@ -338,8 +338,7 @@ def _column(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _add_seeds(row: dict[str, Any], questions: list[dict[str, Any]]) -> None:
-    """Ask for words and example texts of each question, and add them to the question's record. Report unknown words and
-    questions."""
+    """Ask for words and example texts per question, and add them to its record. Report unknown words and questions."""
     if row["kind"] != "text":
         return
     written = st.text_area(
@@ -373,8 +372,7 @@ def _read_questions(written: str) -> list[dict[str, Any]]:
 
 @st.cache_data(max_entries=64, show_spinner=False)
 def _question_names(path: str, dataset: int, items: int, _store: Store) -> list[str]:
-    """Return the names of the questions that the file of a data set answers, without names that the form does not
-    accept."""
+    """Return the names of the questions that the file of a data set answers, without those that the form refuses."""
     names = Dataset(_store, dataset).question_names()
     fitting = (name for name in names if len(name) <= LONGEST_NAME and not {*"|:\n"} & {*name})
     return [*islice(fitting, MOST_QUESTIONS)]

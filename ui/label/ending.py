@@ -33,8 +33,7 @@ REST_OF_ITEMS_HELP = (
 
 
 def ending(server: CardServer) -> None:
-    """Show the next steps of a session that has ended and has no question left, in the card's fragment below the
-    card."""
+    """Show the next steps of a session that has ended and has no question left, in the card's fragment, below it."""
     session = server.session
     if not session.place.progress.end:
         return

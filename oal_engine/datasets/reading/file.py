@@ -326,8 +326,7 @@ def read_lines(
 ) -> Items:
     """Read items to append from the numbered lines of a feed, in which "" replaces a line that was too long.
 
-    as_json: each line is a JSON object with these columns as keys; otherwise it is a text. label_values, width: as in
-    `read`.
+    as_json: each line is a JSON object with these columns as keys; else a text. label_values, width: as in `read`.
     """
     more = (*(columns.features or ()), *(columns.details or ()))
     wanted = [column for column in (*columns.text, columns.label, columns.id, *more) if column]

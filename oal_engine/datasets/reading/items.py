@@ -261,8 +261,7 @@ class _Collector:
 
     unique_ids: ids must be unique; it becomes False if a guessed id column has repeated ids. bounded: numbers must be
     at most LARGEST_NUMBER. rows: indices of the items among the readable rows. words: {label word: (count, first
-    line)}. keeps_details: items have details. folder: directory for temporary files with the strings (None: keep them
-    in memory).
+    line)}. keeps_details: items have details. folder: holds temporary files with the strings (None: kept in memory).
     """
 
     unique_ids: bool

@@ -182,8 +182,7 @@ def _array(source: Source, numbered: Callable[[], Iterator[tuple[int, Any]]]) ->
 
 
 def _inner_list(objects: Sequence[Mapping[str, Any]]) -> str | None:
-    """Return the key of the one list of objects with texts, or of texts with one label, in objects that have no text of
-    their own."""
+    """Return the key of the one list of objects with texts, or of texts with one label, in objects without a text."""
     lists: dict[str, list[Any]] = {}
     for key, inner in chain.from_iterable(each.items() for each in objects):
         if _kind(inner, key) in (dict, str):

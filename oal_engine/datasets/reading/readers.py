@@ -344,8 +344,7 @@ READERS: dict[str, Reader] = {
 
 
 def reader_for(source: Source, reader: str | None = None) -> str:
-    """Return the name of the reader for a file: as requested, else by the suffix before .gz, .bz2 or .xz, else by the
-    content."""
+    """Return the reader of a file: as requested, else by the suffix before .gz, .bz2 or .xz, else by the content."""
     head, layout = source.head(), source.layout
     if reader is not None:
         if reader not in BINARY and READERS["zip"].recognizes(head, []):

@@ -262,7 +262,7 @@ def _match(store: Store, wanted: Row, among: Collection[int] | None) -> int:
 
 
 def adopt(store: Store, file: IO[str] | IO[bytes], owner: str = "", among: Collection[int] | None = None) -> int:
-    """Store a published session, read from an open file, over the same data set in this database. Return its id. Raise
+    """Store a published session, read from an open file, over the same data set here. Return its id. Raise
     JsonLinesError, and store nothing, if the file is invalid, its session cannot be reproduced, or the data set is
     missing.
 

@@ -284,8 +284,7 @@ def table(session: Session, texts: bool = True) -> tuple[OutputTable, str]:
 def labeled_items(session: Session, progress: Callable[[int, int], None] | None = None) -> tuple[LabeledItems, str]:
     """Return the items of a session in the order of the data, and a sentence on the predictions.
 
-    If the learner cannot be written as a model file, the items have no predictions. progress: called with (items done,
-    all items).
+    If the learner has no model file, the items have no predictions. progress: called with (items done, all items).
     """
     settings, size = session.settings, session.order.size
     cells = ItemColumns(session.store, settings, TABLE, True, session.dataset.has_titles)
@@ -307,8 +306,7 @@ def labeled_items(session: Session, progress: Callable[[int, int], None] | None 
 
 
 def _predictions(session: Session) -> tuple[Iterator[tuple[Any, Any, Any]], str]:
-    """Return (predicted class, margin, probability that the class is right) for each item, and a sentence on the
-    predictions."""
+    """Return (predicted class, margin, probability that the class is right) for each item, and a sentence on them."""
     try:
         fitted = model.of_session(session)
     except model.ModelError as error:
@@ -340,8 +338,7 @@ WHATS = (*TABLES, "model", "report", "methods")
 
 
 def _write_model(session: Any, kind: str, file: BinaryIO) -> None:
-    """Write the model of a session to a file. If the session asks several questions, write a ZIP archive with a model
-    for each."""
+    """Write the model of a session to a file. If it asks several questions, write a ZIP archive with one for each."""
     models, model_format = model.of_each(session), model_formats.FORMATS[kind]
     if "" in models:
         model_format.write(models[""], file)

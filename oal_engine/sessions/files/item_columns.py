@@ -16,8 +16,7 @@ ANSWER, MODEL = "answer", "model"  # origins of a label, besides known labels
 
 
 def seen(session: Session, item: int) -> Row:
-    """Return the cells of an item that an annotator may see, {name of column: cell}: all but those of audited
-    columns."""
+    """Return the cells of an item that annotators may see, {name of column: cell}: all but those of audited columns."""
     columns = ItemColumns(session.store, session.settings, {"id": str}, True)
     cells, audited = next(columns.items([item])), session.settings.audited_columns
     hidden = [name for name, column in zip(columns.details, session.dataset.details) if column in audited]

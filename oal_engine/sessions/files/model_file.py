@@ -330,8 +330,7 @@ def _numbers_of(head: Row) -> list[str]:
 
 
 class _Lines:
-    """The lines of one kind, checked and counted as they are read: of a hostile file, no more is kept than its header
-    announces.
+    """The lines of one kind, checked and counted while read: of a hostile file, no more is kept than its header says.
 
     kind: "feature", "leaf", "wave" or "vector", the field that names a line. count: number of announced lines. fields:
     checks of the other fields. names: the names so far. columns: {other field: its numbers, one line after another}.

@@ -133,8 +133,7 @@ def all_at_once(session: Session) -> dict[str, float]:
 
 
 def in_words(floors: dict[str, float]) -> str:
-    """Describe the guarantees in the result of `all_at_once` that are large enough to be shown in a sentence, "" if
-    none is."""
+    """Describe in a sentence the guarantees of `all_at_once` that are large enough to be shown, "" if none is."""
     shares = ", ".join(f"{_percent(recall)} of {name}" for name, recall in floors.items() if recall >= LEAST)
     return f"All questions at once: at least {shares} are found ({RISK_WORDS})." if shares else ""
 

@@ -77,8 +77,7 @@ def table(session: Session) -> list[tuple[str, str]]:
 
 def end(session: Session) -> list[tuple[str, str]]:
     """Return the two numbers with which a session ends, as table rows: how many positives were found, and the share of
-    the list that is right; for several classes, the rows of `of_file`. Where they are unknown, return the rows of
-    `table`."""
+    the list that is right; for several classes, the rows of `of_file`. Where they are unknown, the rows of `table`."""
     if session.several or not linear(session.learner):
         return table(session)
     if session.multiclass:
@@ -101,8 +100,7 @@ def lists(run: Session | OneQuestion) -> list[tuple[str, str]]:
 
 
 def deciders(session: Session) -> dict[str, OneQuestion]:
-    """Return {name on the page: run} for both deciders of an audit: the column alone, and a model that starts from
-    it."""
+    """Return {name on the page: run} for both deciders of an audit: the column alone, and a model starting from it."""
     return {words: OneQuestion(session, name) for name, words in session.settings.decider_names.items()}
 
 

@@ -124,8 +124,8 @@ class Ranking:
         return _shares(hits, np.arange(1, hits.size + 1), hits[-1:].sum() + self.missed)
 
     def depths(self, items: Sequence[int]) -> list[Depth] | None:
-        """Return the quality of the first k items, with its intervals, for each k >= 1 in `items`. None if the quality
-        is not known."""
+        """Return the quality of the first k items, with intervals, for each k >= 1 in `items`. None if it is
+        unknown."""
         if self.shares is None:
             return None
         values = [self.shares[:, end - 1].tolist() for end in items]

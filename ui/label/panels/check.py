@@ -1,5 +1,4 @@
-"""Answers to check: answers that a model trained on all other answers contradicts, and answers on which the model
-depends most."""
+"""Answers to check: those that a model trained on all others contradicts, and those on which the model depends most."""
 
 from functools import partial
 from typing import Any
@@ -65,8 +64,7 @@ def page(server: CardServer, view: View, checks: AnswerChecks | None, name: str 
 
 
 def _differing(session: Session | OneQuestion, view: View, pairs: list[AnswerPair], empty: str) -> dict[str, Any]:
-    """Return the page of items with two different answers, each settled by a correction. empty: text for an empty
-    list."""
+    """Return a page of items with two different answers, each settled by a correction. empty: text of an empty list."""
     pairs = agreement.differing(pairs)
     matches, counts = history.page_of(session, [pair.entry for pair in pairs], view)
     rows = []

@@ -1,5 +1,4 @@
-"""Signs that the model learns: numbers, the terms whose weights changed most lately, and the strongest terms of each
-class."""
+"""Signs that the model learns: numbers, terms whose weights changed most lately, and the strongest of each class."""
 
 import html
 from datetime import UTC, datetime
