@@ -155,8 +155,7 @@ class OpenSession:
         self._session.add_labels(uuid4().hex, labels, self.annotator)
 
     def find(self, words: str) -> pandas.DataFrame:
-        """Return the items that contain all words, the best match first, and then those nearest in meaning (see
-        `Search.find`)."""
+        """Return the items with all words, the best match first, then those nearest in meaning (see `Search.find`)."""
         import pandas
 
         columns = ItemColumns(self._session.store, self._session.settings, {"id": str}, True)

@@ -124,8 +124,7 @@ with guarded():
         st.page_link("home.py", label="Start one on the home page")
         st.stop()
     server = card_server(session)
-    settings = server.session.settings
-    heading(settings.name)
+    heading(server.session.settings.name)
     left, right = st.columns([5, 3], gap="large")
     with left:
         label(server)

@@ -80,9 +80,7 @@ def lets_in(mail: str) -> bool:
 def role(store: Store, session: int, who: Standing) -> str | None:
     """Return the role of a person with the permissions `who` in a session: owner, annotator, reader, or None. Owners of
     the studio own every session."""
-    if who.owns:
-        return "owner"
-    return store.role(session, who.mail) if who.enters else None
+    return "owner" if who.owns else store.role(session, who.mail) if who.enters else None
 
 
 def holder(token: Row) -> Standing:

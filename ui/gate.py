@@ -184,8 +184,7 @@ class _Pages:
 
 
 def _is_foreign(scope: Scope) -> bool:
-    """Tell whether a request is cross-origin: from a page on another host, or (which Streamlit accepts) with another
-    port or scheme.
+    """Tell whether a request is cross-origin: from a page on another host, or (which Streamlit accepts) port or scheme.
 
     Programs other than browsers send no origin. A proxy passes on the requested host as Host, and the scheme as
     X-Forwarded-Proto, which uvicorn believes from the addresses in FORWARDED_ALLOW_IPS.

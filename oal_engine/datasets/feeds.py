@@ -77,8 +77,7 @@ class AppendCounts:
         if self.unused_labels:
             parts[-1] += f" ({self.unused_labels:,} with a label, which was not taken: stored items keep theirs)"
         if self.later_labels:
-            items = reading.plural(self.later_labels, "item")
-            parts.append(f"took labels for {items} that had none")
+            parts.append(f"took labels for {reading.plural(self.later_labels, 'item')} that had none")
         if self.renamed:
             parts.append(f"made {reading.plural(self.renamed, 'id')} unique")
         if self.unknown_words:
@@ -290,8 +289,7 @@ def append_file(
     """Append the items of a file in any format, CHUNK_ITEMS at a time. Yield the counts of each chunk.
 
     columns: {"text": (...), "label": ..., "id": ...}, which override those of the import. stopped: an event that ends
-    the append after the current chunk. vectors: vectors of the texts from a separate file. options: fields of
-    `Opening`.
+    the append after the current chunk. vectors: of the texts, from a separate file. options: fields of `Opening`.
     """
     tick = progress and partial(progress, "reading")
     items = _read_file(dataset, path, columns, vectors, progress=tick, folder=dataset.folder, **options)

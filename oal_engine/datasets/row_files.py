@@ -108,8 +108,7 @@ def load(folder: Path | str, items: int) -> Rows:
 
 
 def extend(more: Rows, folder: Path | str, items: int) -> dict[str, np.ndarray]:
-    """Append rows, of the same kind as the saved ones, after the first `items` saved rows. Return the written arrays,
-    {name: array}."""
+    """Append rows, of the same kind, after the first `items` saved rows. Return the written arrays, {name: array}."""
     saved, written = load(folder, items), arrays(more)
     if not isinstance(more, DenseRows) and not isinstance(saved, DenseRows):
         written["indptr"] = more.indptr[1:] + saved.indptr[-1]

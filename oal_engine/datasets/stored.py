@@ -233,8 +233,7 @@ class Dataset:
         return vectorizer.Vocabulary(terms, np.array(frequencies, dtype=np.int64), documents, json.loads(settings))
 
     def new_terms(self, items: Iterable[int]) -> dict[int, str]:
-        """Return {hash column: term} for the terms outside the vocabulary that occur in `items` or in the items of
-        earlier calls."""
+        """Return {hash column: term} for the terms outside the vocabulary in `items` or the items of earlier calls."""
         unread = [item for item in items if item not in self._items_with_terms]
         if unread and self.vocabulary and self.vocabulary.shared:
             for row in self.store.items(self.id, unread, texts=True).values():

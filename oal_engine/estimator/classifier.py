@@ -77,8 +77,7 @@ class OnlineActiveClassifier(FittedClassifier):
     and, with one entry per question, queried_ (row numbers), margins_ and probabilities_.
 
     With two classes, `predict_proba` exists after 20 answers of each class: Platt scaling of the margins of the
-    questions, each weighted by 1 / its asking probability. `predict` compares the margin with theta, without Platt
-    scaling.
+    questions, weighted by 1 / asking probability. `predict` compares the margin with theta, without Platt scaling.
 
     >>> X, y = [[2, 0], [0, 1], [3, 1], [1, 2]], ["sport", "other", "sport", "other"]
     >>> model = OnlineActiveClassifier("PAA-I", budget=3).fit_stream(X, y.__getitem__, classes=["other", "sport"])

@@ -260,8 +260,7 @@ class Asking(OpenRun):
         """Return the questions to repeat to an annotator, who answered them REPEAT_AFTER or more answers ago."""
         if not self.settings.repeat:
             return []
-        own = [id for id in self._ids if self._by[id] == annotator]
-        long_ago = {*own[:-REPEAT_AFTER]}
+        long_ago = {*[id for id in self._ids if self._by[id] == annotator][:-REPEAT_AFTER]}
         return [id for id in self.store.unrepeated(self.id, annotator) if id in long_ago]
 
     @property
@@ -271,8 +270,7 @@ class Asking(OpenRun):
 
     @property
     def someone_joins(self) -> bool:
-        """Whether a second person is waiting to join. They get a question once no page shows questions prepared for a
-        single person."""
+        """Whether a second person waits to join. They get one once no page shows questions prepared for one person."""
         return not self._shared and monotonic() - self._last_join_request < JOINING_SECONDS
 
     @property

@@ -147,8 +147,7 @@ class Model:
     def rows(self, items: Any, vectors: np.ndarray | None = None) -> Rows:
         """Make the rows of new items in the same way as the session's own rows.
 
-        items: texts, or vectors with the columns of the model. vectors: the vectors that came with the texts, if the
-        model needs them.
+        items: texts, or vectors with the model's columns. vectors: those that came with the texts, if it needs them.
         """
         matrix = self.vocabulary.transform(items) if self.vocabulary else items
         more: Row = {key: self.head[key] for key in ("fourier", "leaves") if key in self.head}
@@ -221,8 +220,7 @@ class Model:
         return np.array([self.classes[label] for label in sorted(self.classes)])
 
     def predict(self, items: Any, vectors: Any = None) -> np.ndarray:
-        """Predict the class of every item, by name. With two classes, the threshold theta decides, not which class is
-        more probable."""
+        """Predict the class of every item, by name. With two classes, theta decides, not which is more probable."""
         predicted = self.decided(self.scores(self._checked_rows(items, vectors)))[1]
         return self.classes_[np.searchsorted(sorted(self.classes), predicted)]
 

@@ -123,8 +123,7 @@ class OpenRun(Run):
 
     def _settle(self, question: int | None = None, ahead: dict[int, State] | None = None) -> None:
         """Make the waiting question the current one, and store the question that follows each possible answer.
-        question: id of the waiting question, if it is stored already. ahead: the states after these answers (None:
-        compute them)."""
+        question: its id, if it is stored already. ahead: the states after these answers (None: compute them)."""
         ahead = self._ahead() if ahead is None else ahead
         number = self.state.number + (not self.state.waits)
         with self.store.transaction():
@@ -179,8 +178,7 @@ class OpenRun(Run):
 
     @contextmanager
     def still(self) -> Iterator[None]:
-        """Refresh the session, and let no answer or other change in until the end, so that all that is read of it
-        belongs together."""
+        """Refresh the session, and let no change in until the end, so that all that is read of it belongs together."""
         with self._lock:
             self.refresh()
             with self.store.snapshot():

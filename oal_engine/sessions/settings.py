@@ -145,8 +145,7 @@ class Settings:
 
     @cached_property
     def parents(self) -> list[int | None]:
-        """The index of each question's parent, which needs a yes before the question is asked; None for a question
-        without a parent."""
+        """The index of each question's parent, which needs a yes before it is asked; None without a parent."""
         return [self.place_of(name) if (name := each.get("parent")) else None for each in self.questions or ()]
 
     def implied(self, labels: Sequence[int], asked: Sequence[bool]) -> tuple[int, ...]:

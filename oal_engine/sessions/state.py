@@ -221,9 +221,7 @@ class Progress:
         """Why this person has no question: 'budget', 'stream' or 'others'; None if they have one."""
         if self.waiting:
             return None
-        if self.others:
-            return "others"
-        return "stream" if self.left else "budget"
+        return "others" if self.others else "stream" if self.left else "budget"
 
 
 @dataclass(frozen=True)

@@ -437,8 +437,7 @@ class Logs(Database):
         return self.one(sql, session, question, annotator) is not None
 
     def due_answers(self, session: int, annotator: str) -> list[int]:
-        """Return the ids of the answered questions that still need answers from more people and that this annotator
-        never answered."""
+        """Return the ids of the answered questions that need more people and that this annotator never answered."""
         rows = self.query(
             "SELECT questions.id FROM questions JOIN labels ON labels.question = questions.id"
             " JOIN sessions ON sessions.id = session WHERE session = ? AND labels.label != 0 AND questions.overlap = 1"

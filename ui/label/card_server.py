@@ -318,8 +318,7 @@ class CardServer:
             return self._views[name][1]
 
     def in_background(self, name: str, compute: Callable[[], Any], every: int = 1) -> Any:
-        """Return the cached data `name`, and recompute it in the background if the log changed, at each `every`-th
-        change.
+        """Return cached data `name`, and recompute it in the background if the log changed, at each `every`-th change.
 
         A page waits only if nothing is cached yet, for at most FIRST_WAIT_SECONDS. Return None if it takes longer.
         """

@@ -44,8 +44,7 @@ class Encoder:
     """An encoder whose weights come in a package.
 
     package: its name and version for pip. module: the name to import. weights: the files in the module's folder, each
-    with its SHA-256. width: of its vectors. seconds: processor time for a thousand characters. load: starts the encoder
-    in that folder.
+    with its SHA-256. width: of its vectors. seconds: processor time for a thousand characters. load: starts it there.
     """
 
     name: str

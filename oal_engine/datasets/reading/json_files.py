@@ -43,8 +43,7 @@ def looks_jsonl(lines: list[str]) -> bool:
 
 def looks_json(lines: list[str]) -> bool:
     """Tell whether lines begin a JSON array or object."""
-    begin = _without_mark("".join(lines[:3])).lstrip()
-    return re.match(r'\[\s*[\[{"\]]|\{\s*"', begin) is not None
+    return re.match(r'\[\s*[\[{"\]]|\{\s*"', _without_mark("".join(lines[:3])).lstrip()) is not None
 
 
 def _without_mark(text: str) -> str:

@@ -262,9 +262,8 @@ def _match(store: Store, wanted: Row, among: Collection[int] | None) -> int:
 
 
 def adopt(store: Store, file: IO[str] | IO[bytes], owner: str = "", among: Collection[int] | None = None) -> int:
-    """Store a published session, read from an open file, over the same data set here. Return its id. Raise
-    JsonLinesError, and store nothing, if the file is invalid, its session cannot be reproduced, or the data set is
-    missing.
+    """Store a published session, from an open file, over the same data set here. Return its id. Raise JsonLinesError,
+    and store nothing, if the file is invalid, its session cannot be reproduced, or the data set is missing.
 
     owner: owner of the stored session. among: ids of the data sets that it may run over (None: all).
     """

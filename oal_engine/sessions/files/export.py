@@ -157,8 +157,7 @@ OPINIONS = {
 
 
 def opinions(session: Session, texts: bool = False) -> tuple[OutputTable, None]:
-    """Return a table of the opinions, the answers that did not set a label, with the first and the current label of
-    each question.
+    """Return a table of opinions: answers that did not set a label, with the first and current label of each question.
 
     Their kind is `second` (by another person), `again` (repeated by the same person) or `late`. A late answer to a
     question that was prepared but never asked has no number and no labels. If the session asks several questions, each

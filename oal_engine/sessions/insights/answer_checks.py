@@ -41,8 +41,7 @@ class LeaveOneOut(NamedTuple):
 
 
 def leave_one_out(products: np.ndarray, answers: np.ndarray, classes: int, sample: np.ndarray) -> LeaveOneOut:
-    """Compute leave-one-out predictions for all answers (classes from 0). The class weights are not changed when an
-    answer is left out.
+    """Compute leave-one-out predictions for all answers (classes from 0). The class weights stay the same.
 
     products: inner products of the answered rows, shape (n, n). sample: inner products of m sampled rows with the
     answered rows, shape (m, n).

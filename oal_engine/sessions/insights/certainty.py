@@ -155,8 +155,7 @@ def curve(run: Session | Trace | OneQuestion, points: int = 60) -> list[Certaint
 
 
 def expected(run: Session | Trace | OneQuestion) -> float | None:
-    """Return the guaranteed minimum recall expected at the end of the stream, if the rest is like the past. None unless
-    `has_floor`."""
+    """Return the guaranteed minimum recall expected at the end, if the rest is like before. None unless `has_floor`."""
     return _expected(run, _Answers(run), 0) if has_floor(run) else None
 
 

@@ -122,8 +122,7 @@ class Answers:
         return own
 
     def _limit(self, log: Sequence[Entry]) -> int:
-        """Return the first round from which some items can no longer be asked, because audits have ended; else the
-        number of rounds."""
+        """Return the round from which some items can no longer be asked, as audits ended; else the number of rounds."""
         state, plan, rounds = self.run.state, self.run.state.plan, self.run.rounds
         if not plan or not log:
             return rounds

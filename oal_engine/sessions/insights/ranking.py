@@ -124,8 +124,7 @@ class Ranking:
         return _shares(hits, np.arange(1, hits.size + 1), hits[-1:].sum() + self.missed)
 
     def depths(self, items: Sequence[int]) -> list[Depth] | None:
-        """Return the quality of the first k items, with intervals, for each k >= 1 in `items`. None if it is
-        unknown."""
+        """Return the quality of the first k items, with intervals, for each k >= 1 in `items`. None if unknown."""
         if self.shares is None:
             return None
         values = [self.shares[:, end - 1].tolist() for end in items]
