@@ -234,9 +234,8 @@ def _run(values: dict[str, Any], workers: Workers, running: Running, folder: Pat
     spec, store = specifications.specification(values), Store(running.db)
     with progress_bar() as progress, workers.executor(partial(experiments.sources, spec, store, folder)) as executor:
         try:
-            return experiments.compare(
-                spec, store, running.save, executor, folder=folder, progress=partial(progress, "replays")
-            )
+            bar = partial(progress, "replays")
+            return experiments.compare(spec, store, running.save, executor, folder=folder, progress=bar)
         except KeyboardInterrupt:
             raise ValueError("stopped. Finished replays are kept; run the same command again to resume.") from None
 

@@ -237,10 +237,8 @@ def _file_data(
     if names:
         return data, word_questions(names, [*items.labels], items.columns.label, file)
     if asking.column:
-        words = Columns(
-            label=asking.column, positive=tuple(importing.positive or ()), contains=bool(importing.contains)
-        )
-        return data, decided_column([row[0] if row else "" for row in details], words, asking.cut, file)
+        rule = Columns(label=asking.column, positive=tuple(importing.positive or ()), contains=bool(importing.contains))
+        return data, decided_column([row[0] if row else "" for row in details], rule, asking.cut, file)
     return data, None
 
 

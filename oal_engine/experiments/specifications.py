@@ -305,9 +305,7 @@ def stored(values: Mapping[str, Any]) -> Specification:
         if key not in names:
             has = ", ".join(sorted(names))
             raise ExperimentError(f"a comparison has no setting {key}. It has {has}.{did_you_mean(key, names)}")
-    arguments: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value for key, value in values.items()
-    }
+    arguments: dict[str, Any] = {key: tuple(each) if isinstance(each, list) else each for key, each in values.items()}
     return Specification(**arguments)
 
 

@@ -132,9 +132,7 @@ def lasting(rows: Iterable[Row]) -> list[Row]:
         answers = (at for at, each in reversed([*enumerate(counting)]) if (each["kind"], each["question"]) == answered)
         if (at := next(answers, None)) is None:
             raise SessionError(f"event {row['number']:,} of the log takes back an answer that was not given.")
-        counting[at:] = [
-            later for later in counting[at + 1 :] if later["kind"] != "asked" and later["question"] != question
-        ]
+        counting[at:] = [row for row in counting[at + 1 :] if row["kind"] != "asked" and row["question"] != question]
     return counting
 
 

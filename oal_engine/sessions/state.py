@@ -52,9 +52,8 @@ class Outstanding(NamedTuple):
     def of_part(self, k: int) -> "Outstanding":
         """Return the waiting question for question k alone, with its margin, predicted class and cell."""
         margin, predicted = self.parts[k]
-        return Outstanding(
-            self.question._replace(margin=margin, predicted=predicted), (int(predicted > 0), 1), self.item
-        )
+        question = self.question._replace(margin=margin, predicted=predicted)
+        return Outstanding(question, (int(predicted > 0), 1), self.item)
 
 
 @dataclass

@@ -175,7 +175,5 @@ def route() -> Address:
 
 def address(path: str, endpoint: Callable, methods: list[str]) -> Address:
     """Return a route of the app under its base path. Long answers are compressed (gzip)."""
-    compressed = [Middleware(GZipMiddleware)]
-    return Address(
-        make_url_path(st.get_option("server.baseUrlPath"), path), endpoint, methods=methods, middleware=compressed
-    )
+    where = make_url_path(st.get_option("server.baseUrlPath"), path)
+    return Address(where, endpoint, methods=methods, middleware=[Middleware(GZipMiddleware)])

@@ -124,9 +124,7 @@ def _data(store: Store) -> tuple[dict[str, int | None], bool]:
 
 def _fitting(many: bool) -> list[str]:
     """Return the names of the algorithms, and of every pair learner + rule, for two classes or for several (`many`)."""
-    own = [
-        f"{learner} + {rule}" for rule in QUERY_RULES for learner in partners(rule) if is_multiclass(learner) == many
-    ]
+    own = [f"{name} + {rule}" for rule in QUERY_RULES for name in partners(rule) if is_multiclass(name) == many]
     return [name for name, entry in ALGORITHMS.items() if is_multiclass(entry.learner) == many] + own
 
 

@@ -112,9 +112,8 @@ def show_sample(store: Store, row: dict[str, Any]) -> None:
     with st.container(border=True):
         places = Random(f"{data.id} {draw}").sample(range(row["items"]), min(SAMPLE_ITEMS, row["items"]))
         items = store.items(data.id, places, texts=True)
-        st.html(
-            f'{STYLE}<ol class="oal-look" tabindex="0">{"".join(_line(data, items[place]) for place in places)}</ol>'
-        )
+        lines = "".join(_line(data, items[place]) for place in places)
+        st.html(f'{STYLE}<ol class="oal-look" tabindex="0">{lines}</ol>')
         if st.button(OTHERS.format(len(places)), key="look-again"):
             st.session_state["look"] = draw + 1
             st.rerun()

@@ -320,7 +320,8 @@ def _records(source: Source, lines: Iterator[str], dialect: Dialect, lines_above
         n_inside = len(row_lines) - 1
         width = header_width or _width(row_lines[0], dialect)
         if n_inside > limits.quoted and (is_cut or width > 1):
-            if sum(_width(line, dialect) == width for line in row_lines[1:]) >= 0.9 * n_inside:
+            n_like_rows = sum(_width(line, dialect) == width for line in row_lines[1:])
+            if n_like_rows >= 0.9 * n_inside:
                 raise DataError(
                     f"Line {row_start:,} of {name} opens a quote that swallows the next {n_inside:,} lines, which look "
                     "like rows: close it, or read the file in the format csv-unquoted, where a quote is a "

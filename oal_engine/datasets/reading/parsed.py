@@ -68,9 +68,7 @@ class ParsedFile(NamedTuple):
 
     def with_cells(self, names: Sequence[str], cells_of: Callable[[int, Cells], Cells]) -> ParsedFile:
         """Add columns. cells_of: function from the line number and the cells of a readable row to its further cells."""
-        rows = (
-            (line, cells if isinstance(cells, str) else [*cells, *cells_of(line, cells)]) for line, cells in self.rows
-        )
+        rows = ((line, row if isinstance(row, str) else [*row, *cells_of(line, row)]) for line, row in self.rows)
         return self._replace(columns=[*self.columns, *names], rows=rows)
 
     def numbered(self, first: int, name: str) -> ParsedFile:

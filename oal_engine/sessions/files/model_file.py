@@ -253,9 +253,8 @@ def _model(entries: Iterator[tuple[int, Row]]) -> Model:
     if "similar_means" in head:
         directions = [*features.numbers("similar"), head["similar_means"]]
         projection = latent.Projection(rows.read_only(np.array(directions), np.float32))
-    return Model(
-        head, names, numbers, weights, projection, others[0].numbers("mean")[:, 0] if "beside" in head else None
-    )
+    means = others[0].numbers("mean")[:, 0] if "beside" in head else None
+    return Model(head, names, numbers, weights, projection, means)
 
 
 def _head(head: Row) -> Row:

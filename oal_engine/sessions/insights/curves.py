@@ -156,9 +156,7 @@ def answers(session: Run) -> Chart:
 def _chart(key: str, title: str, lines: list[Line], format: str, end: int, unit: str = "items") -> Chart:
     """Return a chart whose x axis ends after the last value, at 2, 5 or 10 times a power of ten, not after `end`."""
     reached = max((line.x[-1] for line in lines if len(line.x)), default=0)
-    end = next(
-        (step * 10**power for power in range(1, 9) for step in (2, 5, 10) if reached < step * 10**power < end), end
-    )
+    end = next((step * 10**n for n in range(1, 9) for step in (2, 5, 10) if reached < step * 10**n < end), end)
     return Chart(key, title, unit, tuple(lines), format, end)
 
 
