@@ -278,7 +278,7 @@ class Run:
         state.weighed = state.weighing and copied(state.weighing)
         while True:
             stop = min(state.rounds, self._point(t))
-            asked = (self._next_of_several if self.several else self._next)(state, y, t, stop, asking)
+            asked = (self._next_reading if self.several else self._next)(state, y, t, stop, asking)
             state.question, t = asked.question, asked.question.t
             if t < stop:
                 state.number += 1
@@ -297,7 +297,7 @@ class Run:
         item = int(order[question.t]) if question.t < stop else -1
         return Outstanding(question, count_index(learner, question.predicted, int(self.y[item])), item)
 
-    def _next_of_several(
+    def _next_reading(
         self, state: State, y: np.ndarray, t: int, stop: int, asking: bool | spending.Plan
     ) -> Outstanding:
         """Run rounds t .. stop - 1 to the next item that is asked about, if there is one."""

@@ -12,8 +12,6 @@ from ..store import Row, Store
 from ..store.fields import READ, REMARKS, Kinds, event_problem
 from .labels import SKIP, KnownLabel, SessionError
 
-# Events
-
 
 @dataclass(frozen=True)
 class Grown:

@@ -361,11 +361,8 @@ def of_each(session: Session) -> dict[str, Model]:
 def columns_of(models: Mapping[str, Model]) -> dict[str, type]:
     """Return the names and types of the columns of `predictions`. models: {name of the question: model}, as in
     `of_each`; if the question has a name, its columns are named like margin:NAME."""
-    return {
-        f"{field}:{name}" if name else field: kind
-        for name, each in models.items()
-        for field, kind in each.fields.items()
-    }
+    fields = ((name, *field) for name, each in models.items() for field in each.fields.items())
+    return {f"{field}:{name}" if name else field: kind for name, field, kind in fields}
 
 
 def predictions(models: Mapping[str, Model], table: Rows) -> Iterator[Any]:

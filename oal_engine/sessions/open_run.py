@@ -272,13 +272,11 @@ class OpenRun(Run):
                 KnownLabel(item, label) for item, label in labels.items() if item not in used and item < self.order.size
             ]
             if own:
-                self._learn_known(own, FILE)
+                self._learn(own, FILE)
                 self.version = self.store.count_change(self.id)
         self._last_later_label = last
 
-    def _learn_known(
-        self, labels: Sequence[KnownLabel], origin: str, event: str | None = None, annotator: str = ""
-    ) -> None:
+    def _learn(self, labels: Sequence[KnownLabel], origin: str, event: str | None = None, annotator: str = "") -> None:
         """Store labels that are known from elsewhere, and learn them."""
         self.store.put_known(self.id, labels, origin, event, annotator)
         self._change(LabelsKnown((*labels,)))

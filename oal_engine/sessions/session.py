@@ -308,7 +308,7 @@ class Session(Asking):
                     now = tuple(wanted[k] if k in changed else each for k, each in enumerate(old))
                     own.append(KnownLabel(item, summary(now), now) if self.several else KnownLabel(item, label))
             if own:
-                self._learn_known(own, origin, event, annotator)
+                self._learn(own, origin, event, annotator)
             return sorted(refused)
 
     def _known_with(self, old: Sequence[int], part: int | None, label: int) -> list[int]:

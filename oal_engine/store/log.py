@@ -477,14 +477,10 @@ class Logs(Database):
         )
         return [decoded(row, "labels") for row in rows]
 
-    # Marks
-
     def marks(self, session: int) -> dict[int, Row]:
         """Return the latest mark of each item, {item: {"wrong": whether the item was pushed wrongly, "trains": whether
         the mark was learned}}."""
         return {row["item"]: row["data"] for row in self.events(session, "marked")}
-
-    # Digests
 
     @writes
     def put_digest(self, session: int, number: int, digest: str) -> None:

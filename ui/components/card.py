@@ -156,9 +156,7 @@ def _store_new(key: str, kind: Any, handle: Callable, events: Any, name: str, lo
     return [id for id in ids if id in stored], st.session_state.get(f"{key}-problem")
 
 
-def store_events(
-    kind: Any, handle: Callable, events: list[Any], name: str, login: bool
-) -> tuple[list[str], str | None]:
+def store_events(kind: Any, handle: Callable, events: list, name: str, login: bool) -> tuple[list[str], str | None]:
     """Pass events to `handle`, in their order. Return the ids to acknowledge, and the first problem.
 
     The annotator is the log-in, or without one the name that was typed in when the event was made.

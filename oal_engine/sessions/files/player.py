@@ -160,9 +160,6 @@ def _answered(entry: Entry) -> str:
     return " · ".join([*by, when, *fast])
 
 
-# A page to send
-
-
 def page(trace: look_back.Trace, texts: bool = False) -> bytes:
     """Return a self-contained HTML page that plays a session: each item that was asked about, and the curves up to it.
     It needs no server and no network, and does not name the annotators. Raise ValueError if nothing was asked yet.

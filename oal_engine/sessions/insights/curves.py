@@ -175,9 +175,6 @@ def _short(numbers: Iterable[float]) -> list[float]:
     return [round(float(number), 5) for number in numbers]
 
 
-# Figures
-
-
 def metric_lines(run: Run, counts: np.ndarray) -> list[tuple[Any, ...]]:
     """Return table rows (title, push, push-and-query) of the metrics of a table of counts; with K classes also of the
     recall of each class."""

@@ -146,10 +146,7 @@ def _estimates(values: Windows, enough: Enough) -> list[Metrics]:
     """Convert arrays of metrics, with a value for each window, to a list with the metrics of each window."""
     return [
         {
-            name: {
-                metric: Estimate(*ends[:, k].tolist()) if enough[metric][k] else None
-                for metric, ends in metrics.items()
-            }
+            name: {key: Estimate(*ends[:, k].tolist()) if enough[key][k] else None for key, ends in metrics.items()}
             for name, metrics in values.items()
         }
         for k in range(enough["accuracy"].size)

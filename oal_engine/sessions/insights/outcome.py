@@ -59,12 +59,7 @@ def table(session: Session) -> list[tuple[str, str]]:
     several questions about each item, return the rows of `yeses`; if it audits a column, the rows of `audit`."""
     if session.settings.audited:
         (_, *names), *metrics_of = (figures := audit(session))[0]
-        own = [
-            (f"{metric}: {name}", value)
-            for metric, *values in metrics_of
-            for name, value in zip(names, values)
-            if value
-        ]
+        own = [(f"{key}: {name}", value) for key, *values in metrics_of for name, value in zip(names, values) if value]
         return [*own, *figures[1]]
     if session.several:
         return [*yeses(session)]
