@@ -143,8 +143,7 @@ def page_button(store: Store, session: int, question: str | None) -> None:
 
 
 def with_access_check(store: Store, session: int, make: Callable[[], bytes]) -> Callable[[], bytes]:
-    """Wrap the function that makes a file: when it is called, it first checks again that the user may read the session
-    and its answers."""
+    """Wrap the function that makes a file: it first checks again that the user may read the session and its answers."""
     person, name = st.user.to_dict(), annotator()  # read here: the thread in which Streamlit makes the file cannot
 
     def checked_again() -> bytes:

@@ -195,8 +195,7 @@ def logged_in() -> bool:
 
 
 def who_labels() -> tuple[str, bool]:
-    """Return the annotator's name, and whether it comes from a log-in. Call it once per run: Streamlit reads the
-    secrets at each call."""
+    """Return the annotator's name, and whether it comes from a log-in. Call it once per run: it reads the secrets."""
     if logged_in():
         return mail(), True
     if "annotator" not in st.session_state:

@@ -373,8 +373,7 @@ class OnlineActiveClassifier(FittedClassifier):
         return self.classes_[np.argsort([self._labels[name] for name in self.classes_.tolist()])]
 
     def _start(self, classes: np.ndarray, seen: ArrayLike = (), y: ArrayLike = ()) -> None:
-        """Reset the model, for these classes. seen: labels of which the rarer one is positive. y: labels from which rho
-        may be computed."""
+        """Reset the model, for these classes. seen: labels of which the rarer one is positive. y: labels for rho."""
         chosen = self._strategy({name: value for name, value in self._parameters.items() if value is not None})
         if (positive := self.positive_class) is None and not chosen.multiclass:
             positive = _positive(classes.tolist(), seen)

@@ -298,8 +298,7 @@ def specification(values: Mapping[str, Any]) -> Specification:
 
 
 def stored(values: Mapping[str, Any]) -> Specification:
-    """Build a specification as `specification` does, but of any size: an old comparison can be shown even if it exceeds
-    today's limits."""
+    """Build a specification as `specification` does, but of any size: an old comparison may exceed today's limits."""
     names = {each.name for each in fields(Specification)}
     for key in values:
         if key not in names:

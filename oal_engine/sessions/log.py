@@ -15,8 +15,7 @@ from .labels import SKIP, KnownLabel, SessionError
 
 @dataclass(frozen=True)
 class Grown:
-    """The stream has grown to this number of rounds. Before the first such event, the log has only the labels that the
-    session begins with."""
+    """The stream has grown to this number of rounds. Before the first one, the log has only labels to begin with."""
 
     rounds: int
 

@@ -359,8 +359,7 @@ def verify(store: Store, session: int) -> Report:
 
 
 def confusion(run: Run, counts: np.ndarray, evaluation: str) -> list[list[int]]:
-    """Return the confusion matrix of a table of counts: a row for each true class, a column for each class that the
-    evaluation assigns."""
+    """Return the confusion matrix of a table of counts: a row for each true class, a column for each class assigned."""
     if run.multiclass:
         classes: list[list[int]] = metrics.class_confusion(counts, evaluation).tolist()
         return classes

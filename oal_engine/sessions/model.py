@@ -103,8 +103,7 @@ class Model:
 
     @property
     def beside(self) -> tuple[str, ...]:
-        """The names of the columns of the vectors that came with the texts. Empty without such vectors, or if an
-        encoder computes them."""
+        """The names of the columns of the vectors that came with the texts. Empty without any, or with an encoder."""
         return tuple(self.head.get("beside", {}).get("columns", ()))
 
     @property

@@ -151,8 +151,7 @@ class Session(Asking):
     def add_question(
         self, event: str, name: str, guidelines: str = "", parent: str = "", annotator: str = "", **seeds: Any
     ) -> None:  # fmt: skip
-        """Add a question about each later item to a session that asks several questions about each item. A repeated
-        event changes nothing.
+        """Add a question about each later item to a session that asks several. A repeated event changes nothing.
 
         Earlier items have no answer to it. guidelines, parent, seeds: as for a question in `Options`.
         """

@@ -348,9 +348,8 @@ class Logs(Database):
 
     @writes
     def number_question(self, session: int, question: int | None, number: int, is_last: bool = False) -> None:
-        """Give a question the number `number`, which makes it the newest one of its session. Other questions with this
-        number or a later one lose their numbers. question: None only removes numbers. is_last: whether no question has
-        such a number."""
+        """Give a question the number `number`, which makes it the newest one. Others with this number or a later one
+        lose theirs. question: None only removes numbers. is_last: whether no question has such a number."""
         if not is_last:
             self.db.execute(
                 "UPDATE questions SET number = NULL WHERE session = ? AND number >= ? AND id IS NOT ?",

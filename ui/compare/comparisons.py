@@ -53,8 +53,7 @@ def compare(store: Store) -> None:
 
 
 def _visible(store: Store) -> list[dict[str, Any]]:
-    """Return the comparisons whose data sets the user may see. Owners of the studio see all comparisons, also of data
-    that was removed."""
+    """Return the comparisons whose data sets the user may see. Studio owners see all, also of data that was removed."""
     visible, demos, owner = visible_datasets(store), {demo.name for demo in DEMOS.values()}, owns()
 
     def is_visible(row: dict[str, Any]) -> bool:

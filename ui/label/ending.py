@@ -78,8 +78,7 @@ def _another_pass(session: Session) -> None:
 
 
 def _list(server: CardServer) -> None:
-    """Show a slider for the number of top-ranked items, the quality of the list up to this number, and a button that
-    downloads these items."""
+    """Show a slider for the number of top-ranked items, the quality up to it, and a button that downloads them."""
     session = server.session
     ranking: Ranking = server.cached("ranking", lambda: outcome.of_session(session).ranking)
     if not (items := ranking.rounds.size):

@@ -118,8 +118,7 @@ def _odd_share(content: bytes, encoding: str) -> float:
 
 
 def _capital_share(content: bytes, encoding: str) -> float:
-    """Compute the share of capitals among the non-ASCII characters, rounded to 1/10. It is high if a script is decoded
-    in a wrong encoding."""
+    """Compute the share of capitals among the non-ASCII characters, rounded to 1/10. It is high in a wrong encoding."""
     others = [each for each in content.decode(encoding, "replace") if not each.isascii()]
     return round(10 * sum(map(str.isupper, others)) / max(1, len(others))) / 10
 

@@ -373,8 +373,7 @@ def record(line: str) -> dict[str, Any] | None:
 
 def _cells(value: Mapping[str, Any], before: str = "", depth: int = 1) -> Iterator[tuple[str, Any]]:
     """Yield the dotted names and the values of an object and of its nested objects, down to MAX_DEPTH. An object
-    {"choices": [...]}, as Label Studio exports several choices in its short format, is one value: its list. So is a
-    message with a role."""
+    {"choices": [...]}, as in Label Studio's short format, is one value: its list. So is a message with a role."""
     for name, inner in value.items():
         if isinstance(inner, dict) and [*inner] == ["choices"]:
             yield f"{before}{name}", inner["choices"]

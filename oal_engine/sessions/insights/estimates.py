@@ -154,8 +154,7 @@ def _estimates(values: Windows, enough: Enough) -> list[Metrics]:
 
 
 def look(run: Session | Trace | OneQuestion, points: int = 60) -> Overview:
-    """Estimate the metrics of a session from its log alone: now, over its last quarter, and at up to `points` points
-    along the stream."""
+    """Estimate the metrics from the log alone: now, over its last quarter, and at up to `points` points of it."""
     answers = Answers(run)
     now, curve = _look(answers, points)
     late = answers.since(int(answers.rounds[-1]) * 3 // 4) if now.available and answers.size else None
