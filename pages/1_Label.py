@@ -16,7 +16,6 @@ from ui.label.panels import check, find, guidelines, history, learned, progress,
 from ui.page import annotator, chosen_session, guarded, heading, note, open_page, role, stay_in
 from ui.page import store as open_store
 
-READERS = "You may read this session: Replay has its questions and answers."
 A_DAY = 24 * 60 * 60  # seconds; only a fragment with an interval makes a browser ask a restarted server for its page
 
 
@@ -25,7 +24,7 @@ A_DAY = 24 * 60 * 60  # seconds; only a fragment with an interval makes a browse
 def label(server: CardServer) -> None:
     """Show the labeling card or, to readers, a link to the Replay page."""
     if is_reader(server):
-        note(READERS)
+        note("You may read this session: Replay has its questions and answers.")
         st.page_link("pages/3_Replay.py", label="Replay", query_params={"session": str(server.session.id)})
         return
     card(server, is_idle := remember(server, annotator()))

@@ -27,7 +27,7 @@ from .page import DOCS, PAGES
 
 HEADERS = {
     "Content-Security-Policy": " ".join(
-        ("frame-ancestors 'none'; img-src 'self' data: blob:", *access.picture_hosts())
+        ["frame-ancestors 'none'; img-src 'self' data: blob:", *access.picture_hosts()]
     ),
     "X-Frame-Options": "DENY",  # for old browsers
     "X-Content-Type-Options": "nosniff",

@@ -91,9 +91,8 @@ def axis_title(comparison: Comparison, axis: str) -> str:
 
 def metrics(comparison: Comparison) -> tuple[str, ...]:
     """Return the metrics that the figures of a comparison can show."""
-    columns = METRICS[bool(comparison.lines[0].classes)]
     asked = () if comparison.spec.held_out else ("query_ratio",)
-    return columns + asked + ("seconds",) * comparison.has_seconds
+    return METRICS[bool(comparison.lines[0].classes)] + asked + ("seconds",) * comparison.has_seconds
 
 
 def drawable(comparison: Comparison, view: ResultView) -> dict[str, list[Result]]:

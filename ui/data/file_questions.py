@@ -33,9 +33,7 @@ PHASES = {
     "items": "Adding items",
 }
 GAPS = "Some cells are not numbers ({}). What should be done with them?"
-POSITIVE_HELP = (
-    "Separate several by a comma. Of numbers: from which on, such as >=5. Not needed for yes/no and the like."
-)
+RARE_HELP = "Separate several by a comma. Of numbers: from which on, such as >=5. Not needed for yes/no and the like."
 LABEL, ONE_PAIR, SEVERAL_PAIRS = "Label", "Is {} the label?", "Which of these columns is the label?"
 POSITIVE, UNKNOWN = "Which words are the rare class?", "Which words mean no label?"
 SEVERAL = "Cells may hold several labels ({})"
@@ -273,7 +271,7 @@ def _positive_words(
     if words and len(words) <= MAX_CHIPS:
         return tuple(_chips(POSITIVE, words, counts, proposed, f"positive-{label}{end}"))
     example = "e.g. " + ", ".join(sorted({row.get(label, "") for row in peek.rows} - {""})[:2])
-    typed = st.text_input("Positive label words", key=f"positive{end}", placeholder=example, help=POSITIVE_HELP)
+    typed = st.text_input("Positive label words", key=f"positive{end}", placeholder=example, help=RARE_HELP)
     return tuple(word.strip() for word in typed.split(",") if word.strip())
 
 

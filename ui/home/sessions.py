@@ -14,7 +14,6 @@ from .. import page
 from ..page import annotator, counted, entry, remove_after_asking
 
 LABEL, REPLAY = "pages/1_Label.py", "pages/3_Replay.py"
-CAN_BE_RESTORED = f"It can be restored on this page for {RESTORABLE.days} days."
 
 
 def start(session: int) -> None:
@@ -64,7 +63,7 @@ def remove(store: Store, row: dict[str, Any]) -> None:
             f"the session {row['name']} with its {answers}",
             lambda: owned(store, row),
             partial(store.remove_session, row["id"], annotator()),
-            CAN_BE_RESTORED,
+            f"It can be restored on this page for {RESTORABLE.days} days.",
         )
 
 

@@ -46,11 +46,8 @@ def labels(store: Store, session: int) -> tuple[OutputTable, str | None]:
     waits. Only the log is needed, so the labels of a session that does not open can be exported too. Also return a
     sentence if the numbers of the items cannot be read, else None.
     """
-    settings, log, notes = (
-        Settings.read(store, session),
-        read_entries(store, session),
-        Remarks(store, session).read()[0],
-    )
+    settings, log = Settings.read(store, session), read_entries(store, session)
+    notes, _ = Remarks(store, session).read()
     columns = LABELS | _of_questions(settings)
     known_labels = store.known_labels(session)
     words, missing = settings.answers, None

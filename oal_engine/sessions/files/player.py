@@ -43,6 +43,7 @@ class Player:
         """Return the JSON object that the browser keeps for the session, without the content of single positions."""
         trace = self.trace
         columns = {"margins": "margin", "probabilities": "probability", "draws": "draw", "predicted": "predicted"}
+        charts = [*curves.estimated(trace, self._estimates), *curves.of_session(trace)]
         visible = [(entry, self._shows_opinion(entry)) for entry in trace.log]
         return {
             name: [getattr(e, column) if shows else None for e, shows in visible] for name, column in columns.items()
@@ -63,9 +64,7 @@ class Player:
             "evaluations": NAMES if trace.labelled else {"answers": "answers"},
             "heads": ["Estimated" if self._estimates else "Up to here", *NAMES.values()],
             "meanings": MEANINGS,
-            "charts": [
-                chart.as_json() for chart in [*curves.estimated(trace, self._estimates), *curves.of_session(trace)]
-            ],
+            "charts": [chart.as_json() for chart in charts],
             "note": self._note(),
             "end": self._end(),
         }

@@ -131,12 +131,7 @@ def of_session(session: Session | OneQuestion) -> AnswerChecks:
         for entry, other, margin, without, corrected in zip(latest, *(part.tolist() for part in results))
     ]
     enough = counts[answers] >= FEWEST
-    at_odds = [check for check, many in zip(checks, enough) if many and check.margin < 0]
-    decisive = [check for check in checks if check.without]
-    return AnswerChecks(
-        sorted(at_odds, key=lambda check: check.margin),
-        sorted(decisive, key=lambda check: (-check.without, check.margin)),
-        len(latest),
-        len(answered) - len(latest),
-        order.size,
-    )
+    wrong = (check for check, many in zip(checks, enough) if many and check.margin < 0)
+    at_odds = sorted(wrong, key=lambda check: check.margin)
+    decisive = sorted((check for check in checks if check.without), key=lambda check: (-check.without, check.margin))
+    return AnswerChecks(at_odds, decisive, len(latest), len(answered) - len(latest), order.size)

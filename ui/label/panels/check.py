@@ -5,7 +5,7 @@ from typing import Any
 
 from oal_engine.sessions.insights import agreement, answer_checks
 from oal_engine.sessions.insights.agreement import AnswerPair
-from oal_engine.sessions.insights.answer_checks import AnswerCheck, AnswerChecks
+from oal_engine.sessions.insights.answer_checks import AnswerChecks
 from oal_engine.sessions.log import Entry
 from oal_engine.sessions.one_question import OneQuestion, part_of
 from oal_engine.sessions.session import Session
@@ -59,7 +59,13 @@ def page(server: CardServer, view: View, checks: AnswerChecks | None, name: str 
         other = session.names[check.other]
         row["chips"][1:] = [(f"other answers: {other}", "wrong")] * (check.margin < 0)
         change = CHANGE.format(check.without, session.rounds, check.corrected, other)
-        rows.append(row | {"by": _by(check, view), "means": f"{change} {row['means']}"})
+        by = (
+            f"without it {check.without:,} items change class"
+            if view.show == DECISIVE
+            else f"disagreement {-check.margin:.2f}"
+        )
+        by = f"question {check.entry.number:,} · {by}"  # with the number by which the list is sorted
+        rows.append(row | {"by": by, "means": f"{change} {row['means']}"})
     return {"rows": rows, "empty": _empty(checks, view), "shows": shows} | counts
 
 
@@ -80,13 +86,6 @@ def _row(session: Session | OneQuestion, entry: Entry, item: dict[str, Any]) -> 
     """Return an answer as a row, which the keys of the classes correct."""
     row, keys = history.row(session, entry, item), keys_of(session.names)
     return row | {"actions": [(*action, keys.get(action[0], [])) for action in row["actions"]]}
-
-
-def _by(check: AnswerCheck, view: View) -> str:
-    """Return the line under an answer, with the number by which the list is sorted."""
-    if view.show == DECISIVE:
-        return f"question {check.entry.number:,} · without it {check.without:,} items change class"
-    return f"question {check.entry.number:,} · disagreement {-check.margin:.2f}"
 
 
 def _empty(checks: AnswerChecks | None, view: View) -> str:
