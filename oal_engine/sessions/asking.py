@@ -309,8 +309,8 @@ class Asking(OpenRun):
         who work one after another give them before they reach their quota."""
         waiting = [self._asked[number - 1] for number in sorted(self.state.outstanding)] * (not self.ended(self.state))
         second = self.store.due_answers(self.id, annotator) if self.settings.overlap else []
-        taken = {*held.own, *held.others}
-        return [id for id in (*second, *waiting, *self._repeats(annotator)) if id not in taken]
+        busy = {*held.own, *held.others}
+        return [id for id in (*second, *waiting, *self._repeats(annotator)) if id not in busy]
 
     def _next_for(self, annotator: str, held: Held) -> int | None:
         """Return the next question for an annotator: an existing one, else a new one that is asked now. Return None if

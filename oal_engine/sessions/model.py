@@ -146,7 +146,7 @@ class Model:
     def rows(self, items: Any, vectors: np.ndarray | None = None) -> Rows:
         """Make the rows of new items in the same way as the session's own rows.
 
-        items: texts, or vectors with the model's columns. vectors: those that came with the texts, if it needs them.
+        items: texts, or vectors with the model's columns. vectors: of the texts, if it needs them.
         """
         matrix = self.vocabulary.transform(items) if self.vocabulary else items
         more: Row = {key: self.head[key] for key in ("fourier", "leaves") if key in self.head}

@@ -372,7 +372,7 @@ def _read_questions(written: str) -> list[dict[str, Any]]:
 
 @st.cache_data(max_entries=64, show_spinner=False)
 def _question_names(path: str, dataset: int, items: int, _store: Store) -> list[str]:
-    """Return the names of the questions that the file of a data set answers, without those that the form refuses."""
+    """Return the names of the questions that the file of a data set answers, without names that the form refuses."""
     names = Dataset(_store, dataset).question_names()
     fitting = (name for name in names if len(name) <= LONGEST_NAME and not {*"|:\n"} & {*name})
     return [*islice(fitting, MOST_QUESTIONS)]

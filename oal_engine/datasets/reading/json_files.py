@@ -452,8 +452,8 @@ def _categories(cats: Mapping[str, Any]) -> list[str] | str:
 
 def _response(responses: Iterable[Any]) -> Any:
     """Return the value of the first submitted Argilla response, or "" if there is none."""
-    given = (each for each in responses if isinstance(each, dict) and each.get("status") not in ("draft", "discarded"))
-    return next((each.get("value", "") for each in given), "")
+    valid = (each for each in responses if isinstance(each, dict) and each.get("status") not in ("draft", "discarded"))
+    return next((each.get("value", "") for each in valid), "")
 
 
 def _without(cells: dict[str, Any], *columns: str) -> dict[str, Any]:

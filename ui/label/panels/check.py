@@ -1,4 +1,4 @@
-"""Answers to check: those that a model trained on all others contradicts, and those on which the model depends most."""
+"""Answers to check: a model trained on all others contradicts them, or the model depends on them most."""
 
 from functools import partial
 from typing import Any
