@@ -397,8 +397,7 @@ class Studio:
         """
         values = {"data": [data] if isinstance(data, str) else [*data], **specification}
         values["algorithms"] = dict(algorithms) if isinstance(algorithms, Mapping) else {key: {} for key in algorithms}
-        spec = experiments.specification(values)
-        return Compared(**vars(experiments.compare(spec, self.store, name, executor)))
+        return Compared(**vars(experiments.compare(experiments.specification(values), self.store, name, executor)))
 
 
 @contextmanager

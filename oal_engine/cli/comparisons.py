@@ -269,11 +269,10 @@ def _print_comparison(comparison: experiments.Comparison) -> None:
         draw(["", Column("settings", no_wrap=True), spent, *map("\n".join, columns), ""], rows)
     print(f"best and level are by {spec.criterion} under {spec.evaluation}.")
     print("level: no significant difference from the best (paired t-test, Holm, 5 %).")
-    ranks = comparison.ranks()
-    if ranks["critical_difference"]:
+    if (ranks := comparison.ranks())["critical_difference"]:
         listed = ", ".join(f"{name} {rank:.2f}" for name, rank in sorted(ranks["ranks"].items(), key=itemgetter(1)))
-        apart = f"{ranks['critical_difference']:.2f}"
-        print(f"average ranks: {listed}; ranks less than {apart} apart do not differ significantly (Nemenyi).")
+        apart = f"ranks less than {ranks['critical_difference']:.2f} apart"
+        print(f"average ranks: {listed}; {apart} do not differ significantly (Nemenyi).")
 
 
 def _print_trials(trials: list[dict[str, Any]], *columns: str) -> None:

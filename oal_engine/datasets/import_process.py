@@ -86,8 +86,7 @@ def first_items(
     file: NamedFile, columns: reading.Columns, reader: str | None, encoding: str, layout: Layout, **page: Unpack[Page]
 ) -> tuple[list[FirstItem], str]:
     """Preview an import: return the first items of a file, and a sentence on how it is read. Nothing is stored."""
-    request = _asked(reader, encoding, layout)
-    items, sentence = _run("items", file, page, columns=asdict(columns), request=request)
+    items, sentence = _run("items", file, page, columns=asdict(columns), request=_asked(reader, encoding, layout))
     return [FirstItem(*item) for item in items], sentence
 
 

@@ -249,8 +249,7 @@ class TunedRun:
             for choice, each in zip(choices, counts)
         ]
         trials += [trial for trial in map(list, zip(choices, scores)) if trial not in trials]
-        worth = np.where(self._hits(counts), self.spec.sign * np.array(scores), -inf)
-        return choices[int(np.argmax(worth))]
+        return choices[int(np.argmax(np.where(self._hits(counts), self.spec.sign * np.array(scores), -inf)))]
 
     def _hits(self, counts: np.ndarray) -> np.ndarray:
         """Return for each setting whether it asks for nearly as many labels as `hit` says, or no setting comes nearer.

@@ -137,8 +137,7 @@ def _reference(items: LabeledItems, item: LabeledItem) -> Iterator[tuple[str, st
     if (label := items.name(cells[LABEL])) is not None:
         yield "KW", f"{OWN} {FIELD}: {label}"
     if label is None or items.has_two:
-        decision = {None: "not_seen", 1: "relevant"}.get(cells[LABEL], "irrelevant")
-        yield "N1", f"ASReview_{decision}"
+        yield "N1", "ASReview_" + {None: "not_seen", 1: "relevant"}.get(cells[LABEL], "irrelevant")
     facts = _filled(
         predicted=items.name(cells[PREDICTED]), score=cells["score"], origin=cells["origin"],
         asking_probability=cells["asking_probability"],

@@ -24,9 +24,8 @@ def begin(session: Session, owner: str = "") -> int:
     own, settings = labels(session), session.store.session(session.id)
     if len(own.labels) >= session.rounds:
         raise SessionError("every item has a label: another pass has nothing to ask.")
-    name, number = settings["name"], 2
-    if earlier := NUMBERED.fullmatch(name):
-        name, number = earlier[1], int(earlier[2]) + 1
+    earlier = NUMBERED.fullmatch(settings["name"])
+    name, number = (earlier[1], int(earlier[2]) + 1) if earlier else (settings["name"], 2)
     options = stored_options(settings) | {
         "name": f"{name}, pass {number}", "owner": owner, "budget": session.state.budget, "horizon": None,
         "known_labels": own, "prior": None,

@@ -237,8 +237,7 @@ class Trace(LoggedRun):
         answered_at = next(at for at, event in answers if event.number in (None, number + self._before))
         states = self._states(answered_at, answered_at + 1)
         before = weights(next(states).parts[self.part].learner).copy()
-        after = weights(next(states).parts[self.part].learner)
-        return top_terms.moved(before, after, latent=self.dataset.latent)
+        return top_terms.moved(before, weights(next(states).parts[self.part].learner), latent=self.dataset.latent)
 
     def _gap(self, number: int) -> tuple[int, int]:
         """Return the rounds between a question and the one before it, as (first, stop)."""

@@ -396,8 +396,7 @@ def _audited(data: Dataset, options: Options) -> dict[str, Any]:
         raise SessionError(f"a session audits a column or asks several questions. Got column {column} and questions.")
     if cut is not None and (isinstance(cut, bool) or not isinstance(cut, Real)):
         raise SessionError(f"cut must be a number. Got {cut}.")
-    features = {*(data.columns.get("features") or data.feature_names or ())}
-    if visible := features & {column, *options.others}:
+    if visible := {*(data.columns.get("features") or data.feature_names or ())} & {column, *options.others}:
         raise SessionError(
             f"column {min(visible)} is one of the features of {data.name}, which annotators see: import the data "
             "without it among them."

@@ -473,8 +473,7 @@ def openapi(call: Call) -> Row:
 
 def _operation(route: Route, schemas: Mapping[Any, Any]) -> dict[str, Any]:
     """Describe a route as an OpenAPI operation. schemas: {(handler, direction): schema}."""
-    words = " ".join((route.act.__doc__ or "").split())
-    summary, _, more = words.partition(". ")
+    summary, _, more = " ".join((route.act.__doc__ or "").split()).partition(". ")
     operation: dict[str, Any] = {
         "operationId": route.act.__name__, "summary": summary.removesuffix("."),
         "description": f"{more} For every {route.lowest}.".strip(),

@@ -73,8 +73,7 @@ def shown_with(peek: reading.Peek, columns: reading.Columns) -> reading.Columns:
     used = {*columns.text, columns.label, columns.id, *(columns.features or ()), *numbers, *peek.lists}
     if not (left := details.unused_columns(peek.columns, used)):
         return columns
-    words = {column: [row.get(column, "") for row in peek.rows] for column in left}
-    usual = details.usually_shown(left, words)
+    usual = details.usually_shown(left, {column: [row.get(column, "") for row in peek.rows] for column in left})
     chosen = st.multiselect("Show with each item", left, usual, key="shown", help=SHOW_HELP)
     return replace(columns, shown_columns=tuple(chosen))
 

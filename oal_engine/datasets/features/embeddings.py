@@ -71,8 +71,7 @@ class Embedding:
         from scipy import sparse
 
         used, places = np.unique(tokens.indices, return_inverse=True)
-        counts = self.counts[used]
-        weights = COMMON_SHARE / (COMMON_SHARE + counts / max(1, self.counts.sum()))
+        weights = COMMON_SHARE / (COMMON_SHARE + self.counts[used] / max(1, self.counts.sum()))
         distinct, which = np.unique(tokens.data, return_inverse=True)
         count_weights = np.array([1 + exact_log(float(count)) for count in distinct.tolist()])
         values = (weights[places] * count_weights[which]) if used.size else np.empty(0)

@@ -74,8 +74,7 @@ def encoding_excerpts(content: bytes, start: int) -> dict[str, str]:
     line = max(lines[:100], key=lambda each: len({decoded(each, encoding) for encoding in likely}))
     texts = [decoded(line, encoding) for encoding in likely]
     doubtful = (at for at, characters in enumerate(zip(*texts)) if not characters[0].isascii())
-    differing = (at for at, characters in enumerate(zip(*texts)) if len({*characters}) > 1)
-    at = next(differing, next(doubtful, 0))
+    at = next((at for at, characters in enumerate(zip(*texts)) if len({*characters}) > 1), next(doubtful, 0))
     return {encoding: _excerpt(text, at) for encoding, text in zip(likely, texts)}
 
 

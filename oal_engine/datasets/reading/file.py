@@ -173,10 +173,9 @@ def open_items(
         columns = with_details(columns, parsed.columns, words, source.name)
         if vectors:
             parsed = _with_vectors(parsed, vectors, source.name)
-        detail_columns = (*filter(None, columns.details or ()),)
         coder = Coder(columns.features or (), columns.codings, is_import=False)
         build = ItemBuilder(parsed.columns, columns, source.name, width=width, coder=coder)
-        yield parsed, detail_columns, _items(parsed, build, coder)
+        yield parsed, (*filter(None, columns.details or ()),), _items(parsed, build, coder)
 
 
 def _parse_pipe(binary: BinaryIO, opening: Opening) -> tuple[Source, str, ParsedFile, Words]:

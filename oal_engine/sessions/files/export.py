@@ -247,8 +247,7 @@ def audit(session: Session, texts: bool = False) -> tuple[OutputTable, str]:
     for item, entry in answers.items():
         corrected[item], score[item] = entry.label, entry.label == 1
     wrong = np.where(says > 0, 1 - score, score)
-    doubts = np.where(np.isnan(wrong), -says * margins, wrong)
-    ranking = np.argsort(-doubts, kind="stable")
+    ranking = np.argsort(-np.where(np.isnan(wrong), -says * margins, wrong), kind="stable")
     words = session.settings.answers
     item_cells = ItemColumns(session.store, session.settings, AUDIT, texts)
 

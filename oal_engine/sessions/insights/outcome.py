@@ -90,8 +90,7 @@ def lists(run: Session | OneQuestion) -> list[tuple[str, str]]:
         return []
     ranking = of_session(run).ranking
     depths = ranking.depths([ranking.listed]) if ranking.listed else None
-    titles = [TITLES[name] for name in AUDITED]
-    return [("", "In the list"), *zip(titles, depths[0].in_words)] if depths else []
+    return [("", "In the list"), *zip([TITLES[name] for name in AUDITED], depths[0].in_words)] if depths else []
 
 
 def deciders(session: Session) -> dict[str, OneQuestion]:

@@ -158,7 +158,12 @@ def _show_people(session: Session) -> None:
     for row in current:
         outside = [] if lets_in(row["mail"]) else ["not on the list of people who may enter this app"]
         _person(session, row, None, "Remove", f"{row['role']}: {ROLES[row['role']]}", *outside)
-    _add_person(session)
+    with st.form("person", clear_on_submit=True, border=False):
+        left, right = st.columns(2)
+        address = left.text_input("E-mail address", max_chars=320, key="person-mail")
+        role = right.selectbox("Role", ROLES, help=ROLES_HELP, key="person-role")
+        if st.form_submit_button("Add") and address.strip():
+            _put_role(session, address, role)
     named = {row["mail"] for row in current}
     last = {row["mail"]: row for row in roles if row["mail"] not in named and row["ended_at"] > now(RESTORABLE)}
     for row in last.values():
@@ -175,15 +180,6 @@ def _person(session: Session, row: Row, role: str | None, action: str, *details:
         st.html(entry(row["mail"], *details))
         if st.button(action, key=f"person-{action}-{row['id']}"):
             _put_role(session, row["mail"], role)
-
-
-def _add_person(session: Session) -> None:
-    with st.form("person", clear_on_submit=True, border=False):
-        left, right = st.columns(2)
-        address = left.text_input("E-mail address", max_chars=320, key="person-mail")
-        role = right.selectbox("Role", ROLES, help=ROLES_HELP, key="person-role")
-        if st.form_submit_button("Add") and address.strip():
-            _put_role(session, address, role)
 
 
 def _put_role(session: Session, address: str, role: str | None) -> None:
