@@ -313,20 +313,15 @@ class ItemList {
   }
 
   line(row, open, pending, kept) {
-    const head = button(
-      "button.head.column.bare",
-      { "aria-expanded": open, "data-at": `${row.id}` },
-      () => this.look({ open: open ? null : row.id, walk: false }),
-      h(
-        "span.first.wrap.tiny",
-        ...row.chips.map(([name, kind]) => h("span", { class: `chip cut ${kind}`, dir: "auto" }, name)),
-        ...(kept ? [h("span.chip.quiet", "kept")] : []),
-        h("span.id.cut.grow.muted", { dir: "auto" }, row.title),
-        h("span.when.muted", { title: row.when ?? "" }, row.side ?? when(row.when)),
-      ),
-      ...(open ? [] : [h("span.snippet.clamp.plain", { dir: "auto" }, row.snippet), ...this.tagged(row)]),
-      ...(row.by ? [h("span.by.cut.muted.tiny", { dir: "auto" }, row.by)] : []),
-    );
+    const attributes = { "aria-expanded": open, "data-at": `${row.id}` };
+    const look = () => this.look({ open: open ? null : row.id, walk: false });
+    const chips = row.chips.map(([name, kind]) => h("span", { class: `chip cut ${kind}`, dir: "auto" }, name));
+    if (kept) chips.push(h("span.chip.quiet", "kept"));
+    const title = h("span.id.cut.grow.muted", { dir: "auto" }, row.title);
+    const time = h("span.when.muted", { title: row.when ?? "" }, row.side ?? when(row.when));
+    const head = button("button.head.column.bare", attributes, look, h("span.first.wrap.tiny", ...chips, title, time));
+    if (!open) head.append(h("span.snippet.clamp.plain", { dir: "auto" }, row.snippet), ...this.tagged(row));
+    if (row.by) head.append(h("span.by.cut.muted.tiny", { dir: "auto" }, row.by));
     const node = h("li", { class: open ? "open" : "" }, head);
     if (open) node.append(this.inside(row, pending));
     return node;
