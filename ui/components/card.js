@@ -755,8 +755,8 @@ class Card {
       put(this.heard, "");
       this.drawLines();
     }
-    const pieces = question ? [...question.parts, ...(question.features ?? [])] : [];
-    const painting = question ? `${question.id} ${pieces.some((piece) => piece.at(-1))}` : ended; // whether it has marks
+    const isMarked = question && [...question.parts, ...(question.features ?? [])].some((part) => part.at(-1));
+    const painting = question ? `${question.id} ${isMarked}` : ended;
     this.place = place;
     this.root.classList.toggle("over", !question && FINAL.includes(end));
     if (painting !== this.painting) {
