@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     import pandas
     import pyarrow as pa
 
-TEMPORARY = ":memory:"  # instead of a path: a temporary database
 ORIGIN = "Python"  # origin of the labels that `know` stores
 
 
@@ -77,8 +76,7 @@ class Question:
 
 
 class OpenSession:
-    """An open session. `for question in session` yields one question after another; each needs an `answer` before the
-    next one.
+    """An open session. `for question in session` yields questions one by one; each needs an `answer` before the next.
 
     >>> session.answer(session.question, "sport")
     >>> session.answer(session.question, None)  # a skip
@@ -108,10 +106,8 @@ class OpenSession:
     @property
     def question(self) -> Question | None:
         """The question that waits for this annotator, or None if there is none."""
-        held = self._session.held(self.annotator)
-        if not held:
-            return None
-        return Question(held[0].number, held[0].probability, seen(self._session, held[0].item), held[0])
+        asked = next(iter(self._session.held(self.annotator)), None)
+        return Question(asked.number, asked.probability, seen(self._session, asked.item), asked) if asked else None
 
     def answer(self, question: Question, word: str | Collection[str] | None) -> None:
         """Answer a question with the name of a class, or skip it with None; the answer is stored and learned. word: if
@@ -121,15 +117,13 @@ class OpenSession:
     def correct(self, question: Question | int, word: str | Collection[str] | None) -> None:
         """Replace an earlier answer. question: the question, or its number in `labels`. word: as in `answer`."""
         number = question if isinstance(question, int) else question.number
-        entry = next((each for each in self._session.log if each.number == number), None)
-        if entry is None:
+        if (entry := next((each for each in self._session.log if each.number == number), None)) is None:
             raise SessionError(f"session {self.id} has no question {number}.")
         self._session.correct(uuid4().hex, entry.id, self._label(word, entry.parts), self.annotator)
 
     def undo(self) -> None:
         """Take back the last answer of this annotator."""
-        previous = self._session.previous_of(self.annotator)
-        if previous is None:
+        if (previous := self._session.previous_of(self.annotator)) is None:
             raise SessionError("there is no answer to take back.")
         self._session.undo(uuid4().hex, previous, self.annotator)
 
@@ -161,8 +155,7 @@ class OpenSession:
         self._session.add_labels(uuid4().hex, labels, self.annotator)
 
     def find(self, words: str) -> pandas.DataFrame:
-        """Return the items that contain all words, the best match first, and then those nearest in meaning (see
-        `Search.find`)."""
+        """Return the items with all words, the best match first, then those nearest in meaning (see `Search.find`)."""
         import pandas
 
         columns = ItemColumns(self._session.store, self._session.settings, {"id": str}, True)
@@ -239,8 +232,7 @@ class OpenSession:
         return Html("".join(report.quality(self._session)))
 
     def export(self, path: Path | str, what: str = "labels", texts: bool = True, **more: Any) -> None:
-        """Write one of the exports to a file, in the format of its suffix. more: options of the command `export`, such
-        as format."""
+        """Write an export to a file, in the format of its suffix. more: options of `export`, such as format."""
         options = {"texts": texts} if what in exports.TABLES else {}
         cli.call("export", **options, **more, session=self.id, what=what, out=Path(path), db=self._session.store.path)
 
@@ -320,7 +312,7 @@ class Studio:
     """
 
     def __init__(self, path: Path | str | None = None) -> None:
-        if path == TEMPORARY:
+        if path == ":memory:":
             folder = tempfile.mkdtemp()
             weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
             path = Path(folder, "studio.db")
@@ -405,8 +397,7 @@ class Studio:
         """
         values = {"data": [data] if isinstance(data, str) else [*data], **specification}
         values["algorithms"] = dict(algorithms) if isinstance(algorithms, Mapping) else {key: {} for key in algorithms}
-        spec = experiments.specification(values)
-        return Compared(**vars(experiments.compare(spec, self.store, name, executor)))
+        return Compared(**vars(experiments.compare(experiments.specification(values), self.store, name, executor)))
 
 
 @contextmanager
@@ -459,8 +450,7 @@ def _table_file(data: Any, labels: Sequence[Any] | None, path: Path) -> Path:
 
 
 def _table(data: Any) -> pa.Table:
-    """Return a table of pandas, polars, pyarrow or another library, a mapping of columns, or texts as a table of
-    pyarrow."""
+    """Return a table of pandas, polars, pyarrow or the like, a mapping of columns, or texts as a table of pyarrow."""
     import pandas
     import pyarrow as pa
 

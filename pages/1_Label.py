@@ -6,16 +6,16 @@ from functools import partial
 import streamlit as st
 
 from oal_engine.kernel.spending import FIND
+from oal_engine.sessions.session import Session
+from oal_engine.store import StorageError
 from ui.components import pulse
 from ui.components.card import card
 from ui.label.card_server import CardServer, card_server
 from ui.label.ending import ending
 from ui.label.panels import check, find, guidelines, history, learned, progress, pushed, team
-from ui.label.panels.arrivals import arrivals, may_get_more, remember
 from ui.page import annotator, chosen_session, guarded, heading, note, open_page, role, stay_in
 from ui.page import store as open_store
 
-READERS = "You may read this session: Replay has its questions and answers."
 A_DAY = 24 * 60 * 60  # seconds; only a fragment with an interval makes a browser ask a restarted server for its page
 
 
@@ -24,7 +24,7 @@ A_DAY = 24 * 60 * 60  # seconds; only a fragment with an interval makes a browse
 def label(server: CardServer) -> None:
     """Show the labeling card or, to readers, a link to the Replay page."""
     if is_reader(server):
-        note(READERS)
+        note("You may read this session: Replay has its questions and answers.")
         st.page_link("pages/3_Replay.py", label="Replay", query_params={"session": str(server.session.id)})
         return
     card(server, is_idle := remember(server, annotator()))
@@ -35,6 +35,40 @@ def label(server: CardServer) -> None:
 def is_reader(server: CardServer) -> bool:
     """Tell whether the user may read the session but not answer in it."""
     return role(server.session.store, server.session.id) == "reader"
+
+
+def remember(server: CardServer, name: str) -> bool:
+    """Remember the state of the session that the card is drawn from. Return whether the card has no question.
+
+    A card that is on the page stays there if the database cannot be read now."""
+    session = server.session
+    try:
+        is_idle = server.is_idle(name)
+    except StorageError:
+        if f"shown-{session.id}" not in st.session_state:
+            raise
+        return may_get_more(session)
+    st.session_state[f"shown-{session.id}"] = (*session.changed, is_idle)
+    return is_idle
+
+
+def may_get_more(session: Session) -> bool:
+    """Tell whether the card has no question, and so may get one even if nothing in the store changes."""
+    return st.session_state.get(f"shown-{session.id}", (False,))[-1]
+
+
+def arrivals(session: Session) -> None:
+    """Say how many items have arrived since the page was opened, and redraw the card if its question may have changed.
+
+    The question may change after a correction, a mark that trains, or the arrival of another person. An idle card may
+    also get one when the stream has grown, or when a question is free again.
+    """
+    changes, items = session.changed
+    old_changes, old_items, idle = st.session_state.get(f"shown-{session.id}", (changes, items, False))
+    if changes != old_changes or (idle and (items > old_items or session.has_for(annotator()))):
+        st.rerun()
+    if new := items - st.session_state.setdefault(f"opened-{session.id}", items):
+        note(f"{new:,} new item{'s have' if new > 1 else ' has'} arrived.")
 
 
 def watch(server: CardServer) -> None:
@@ -84,14 +118,12 @@ def show_open(key: str, panels: dict[str, Callable], server: CardServer) -> None
 
 open_page("Label")
 with guarded():
-    session = chosen_session(open_store())
-    if session is None:
+    if (session := chosen_session(open_store())) is None:
         note("You have no session yet.")
         st.page_link("home.py", label="Start one on the home page")
         st.stop()
     server = card_server(session)
-    settings = server.session.settings
-    heading(settings.name)
+    heading(server.session.settings.name)
     left, right = st.columns([5, 3], gap="large")
     with left:
         label(server)

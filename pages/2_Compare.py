@@ -10,10 +10,8 @@ from ui.page import store as open_store
 
 VIEWS = {"compare": compare, "race": race}
 
-STYLE = "<style>.st-key-view button p { text-transform: capitalize; }</style>"
-
 open_page("Compare")
-st.html(STYLE)
+st.html("<style>.st-key-view button p { text-transform: capitalize; }</style>")
 check_choice("view", "View", VIEWS)
 view = st.segmented_control(
     "View", VIEWS, default="compare", required=True, key="view", label_visibility="collapsed", bind=BOUND

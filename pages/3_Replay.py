@@ -65,10 +65,8 @@ def verify(store: Store, session: int) -> None:
             report = look_back.verify(store, session)
         (page.note if report.verified else page.complain)(report)
         if report.found:
-            table(
-                ("", "recorded", "now"),
-                [(name, repr(report.recorded[name]), repr(value)) for name, value in report.found.items()],
-            )
+            lines = [(name, repr(report.recorded[name]), repr(value)) for name, value in report.found.items()]
+            table(("", "recorded", "now"), lines)
 
 
 def publish(store: Store, session: int, steps: int, question: str | None) -> None:
@@ -126,8 +124,7 @@ def place_in_address(trace: look_back.Trace) -> str:
 page.open_page("Replay")
 with page.guarded():
     store = page.store()
-    session = page.chosen_session(store)
-    if session is None:
+    if (session := page.chosen_session(store)) is None:
         page.note("You have no session yet. Start one on the home page, or open a published one:")
         adopt(store)
         st.stop()

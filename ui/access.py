@@ -40,8 +40,7 @@ class Closed(ValueError):
 
 @dataclass(frozen=True)
 class Standing:
-    """The permissions of a user. problem: the sentence shown to a user who may not enter. mail: the e-mail address of
-    the log-in."""
+    """The permissions of a user. problem: sentence shown to a user who may not enter. mail: address of the log-in."""
 
     enters: bool = False
     owns: bool = False
@@ -81,9 +80,7 @@ def lets_in(mail: str) -> bool:
 def role(store: Store, session: int, who: Standing) -> str | None:
     """Return the role of a person with the permissions `who` in a session: owner, annotator, reader, or None. Owners of
     the studio own every session."""
-    if who.owns:
-        return "owner"
-    return store.role(session, who.mail) if who.enters else None
+    return "owner" if who.owns else store.role(session, who.mail) if who.enters else None
 
 
 def holder(token: Row) -> Standing:
@@ -106,8 +103,7 @@ def visible_datasets(store: Store, person: Mapping[str, Any]) -> set[int]:
 
 
 def files_folder() -> Path | None:
-    """Return the server folder whose files may be imported (OAL_FILES), or None if it is not set or the app has a
-    log-in."""
+    """Return the folder whose files may be imported (OAL_FILES), or None if it is not set or the app has a log-in."""
     folder = os.environ.get("OAL_FILES")
     try:
         return Path(folder).resolve() if folder and not _rules()[0] else None
@@ -124,8 +120,7 @@ def served(name: str, kind: Literal["file", "folder"] = "file") -> Path:
 
 
 def picture_hosts() -> tuple[str, ...]:
-    """Return the scheme and host of the addresses whose pictures may be shown (OAL_PICTURE_HOSTS): https, and http on
-    this machine."""
+    """Return the scheme and host of pictures that may be shown (OAL_PICTURE_HOSTS): https, and http on this machine."""
     hosts = [*filter(None, map(str.strip, os.environ.get("OAL_PICTURE_HOSTS", "").lower().split(",")))]
     if wrong := [host for host in hosts if not HOST.fullmatch(host)]:
         raise ValueError(f"OAL_PICTURE_HOSTS must be host names, separated by commas. Got {wrong[0]}.")
@@ -133,8 +128,7 @@ def picture_hosts() -> tuple[str, ...]:
 
 
 def why_not_shown(picture: str) -> str:
-    """Return the reason not to show a picture, given its address or its path in the folder OAL_PICTURES; "" if it may
-    be shown."""
+    """Return the reason not to show a picture, given its address or its path in OAL_PICTURES; "" if it may be shown."""
     if host := ADDRESS_OF_HOST.match(picture):
         setting = "" if host[0].lower() in picture_hosts() else "OAL_PICTURE_HOSTS names its host"
     else:

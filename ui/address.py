@@ -35,8 +35,7 @@ def check_number(
 ) -> Literal["query-params"] | None:
     """Show an error for each value in the address that is not a number from `low` to `high`.
 
-    Return the value for the number field's argument `bind`, or None if the address has an infinite number, on which
-    Streamlit fails.
+    Return `bind` for the number field, or None if the address has an infinite number, on which Streamlit fails.
     """
     bind: Literal["query-params"] | None = BOUND
     for word in st.query_params.get_all(key):

@@ -59,12 +59,8 @@ def compile_later(session: Session) -> None:
 
 def _compile(session: Session) -> None:
     state = session.state
-    kind = (
-        session.settings.goal,
-        type(session.dataset.rows),
-        type(state.plan),
-        *(type(each) for part in state.parts for each in part),
-    )
+    parts = (type(each) for part in state.parts for each in part)
+    kind = (session.settings.goal, type(session.dataset.rows), type(state.plan), *parts)
     with _compiling, suppress(OSError):  # a machine without room for a process labels in plain Python
         if kind not in _compiled:
             compile_in_child(session.store.path, session.id)

@@ -143,14 +143,12 @@ def page_button(store: Store, session: int, question: str | None) -> None:
 
 
 def with_access_check(store: Store, session: int, make: Callable[[], bytes]) -> Callable[[], bytes]:
-    """Wrap the function that makes a file: when it is called, it first checks again that the user may read the session
-    and its answers."""
+    """Wrap the function that makes a file: it first checks again that the user may read the session and its answers."""
     person, name = st.user.to_dict(), annotator()  # read here: the thread in which Streamlit makes the file cannot
 
     def checked_again() -> bytes:
         Settings.read(store, session)
-        own = access.role(store, session, access.standing(person))
-        if not own:
+        if not (own := access.role(store, session, access.standing(person))):
             raise SessionError(NO_ROLE)
         if problem := reason_to_withhold(store, session, name, own):
             raise SessionError(problem)
@@ -175,8 +173,7 @@ def cached_file(database: Path, session: int, command: list[str], make: Callable
     """Return the file that a command writes about a session. It is made once, and used until the session changes."""
     file = _files.setdefault((database, *command), _File())
     with file.lock, closing(Store(database, read_only=True)) as store:
-        dataset = store.session(session)["dataset"]
-        version = store.fingerprint(session), store.last_later_label(dataset)
+        version = store.fingerprint(session), store.last_later_label(store.session(session)["dataset"])
         if file.version != version:
             file.content, file.version = make(), version
         content = file.content

@@ -27,7 +27,7 @@ from .page import DOCS, PAGES
 
 HEADERS = {
     "Content-Security-Policy": " ".join(
-        ("frame-ancestors 'none'; img-src 'self' data: blob:", *access.picture_hosts())
+        ["frame-ancestors 'none'; img-src 'self' data: blob:", *access.picture_hosts()]
     ),
     "X-Frame-Options": "DENY",  # for old browsers
     "X-Content-Type-Options": "nosniff",
@@ -96,6 +96,7 @@ class Gate:
         before, such as an invitation (Streamlit itself always leads to the first page). From a page that does
         not exist, it leads to the first page, which says so."""
         cookies, path = HTTPConnection(scope).cookies, scope["path"]
+        is_missing = "/" not in path.removeprefix(self.home) and path not in (self.home, *self.pages)
 
         async def sent(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -104,7 +105,7 @@ class Gate:
                 if path in self.pages and scope["query_string"] and not self._standing(cookies).enters:
                     target = f"{path}?{scope['query_string'].decode('latin-1')}"
                     headers.append("set-cookie", self._cookie(quote(target), TARGET_SECONDS))
-                elif self._is_missing(path) and headers.get("content-type", "").startswith("text/html"):
+                elif is_missing and headers.get("content-type", "").startswith("text/html"):
                     message["status"] = SEE_OTHER
                     headers["location"] = f"{self.home}?missing={quote(path.removeprefix(self.home), '')}"
                 elif path == self.callback and headers.get("location") == self.home and TARGET_COOKIE in cookies:
@@ -117,10 +118,6 @@ class Gate:
             await send(message)
 
         return sent
-
-    def _is_missing(self, path: str) -> bool:
-        """Tell whether a path could be the address of a page, but the app has no such page."""
-        return "/" not in path.removeprefix(self.home) and path not in (self.home, *self.pages)
 
     def _cookie(self, value: str, seconds: int) -> str:
         return f"{TARGET_COOKIE}={value}; Path={self.home}; HttpOnly; SameSite=lax; Max-Age={seconds}"
@@ -187,8 +184,7 @@ class _Pages:
 
 
 def _is_foreign(scope: Scope) -> bool:
-    """Tell whether a request is cross-origin: from a page on another host, or (which Streamlit accepts) with another
-    port or scheme.
+    """Tell whether a request is cross-origin: from a page on another host, or (which Streamlit accepts) port or scheme.
 
     Programs other than browsers send no origin. A proxy passes on the requested host as Host, and the scheme as
     X-Forwarded-Proto, which uvicorn believes from the addresses in FORWARDED_ALLOW_IPS.

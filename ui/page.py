@@ -195,8 +195,7 @@ def logged_in() -> bool:
 
 
 def who_labels() -> tuple[str, bool]:
-    """Return the annotator's name, and whether it comes from a log-in. Call it once per run: Streamlit reads the
-    secrets at each call."""
+    """Return the annotator's name, and whether it comes from a log-in. Call it once per run: it reads the secrets."""
     if logged_in():
         return mail(), True
     if "annotator" not in st.session_state:
@@ -229,8 +228,7 @@ def _who() -> None:
 
 @st.cache_resource
 def store() -> Store:
-    """Return the one store of this server process. It waits only 5 s for a locked database, so that errors show
-    soon."""
+    """Return the one store of this server process. It waits only 5 s for a locked database, so errors show soon."""
     opened = Store(patience=5)
     sweep(opened)
     opened.erase_removed()
@@ -279,8 +277,7 @@ def reason_to_withhold(store: Store, session: int, name: str, role: str | None) 
     Somebody who still has to give second answers must not see the first ones. Readers and people who do not label in
     the session may read everything.
     """
-    questions = unseen(store, session, name)
-    if not questions or role == "reader":
+    if not (questions := unseen(store, session, name)) or role == "reader":
         return ""
     if role != "annotator" and all(row["annotator"] != name for row in store.answers(session)):
         return ""
@@ -432,8 +429,7 @@ def remove_after_asking(
 
 
 def one_row(name: str) -> DeltaGenerator:
-    """Return a container that stays one row, even on a phone: the first element leaves room for the buttons after
-    it."""
+    """Return a container that stays one row, even on a phone: the first element leaves room for buttons after it."""
     return st.container(key=f"row-{name}", horizontal=True, vertical_alignment="center")
 
 

@@ -1,5 +1,4 @@
-"""Strategies on the pages: fields that choose a learner and a query rule with their parameters, and a line of text that
-describes them."""
+"""Strategies on the pages: fields for a learner and a rule with their parameters, and a line that describes them."""
 
 from typing import Any, Literal
 

@@ -85,8 +85,7 @@ class Showing:
     ] = None
 
     def view(self, comparison: experiments.Comparison) -> figures.ResultView:
-        """Return the view that the options describe. Raise ValueError with the available choices if a value is
-        unknown."""
+        """Return the view that the options describe. Raise ValueError with the choices if a value is unknown."""
         blocks = [*comparison.blocks()]
         data = named([each for each, _ in blocks], self.data or blocks[0][0], "--data")
         limits = [limit for each, limit in blocks if each == data]
@@ -235,9 +234,8 @@ def _run(values: dict[str, Any], workers: Workers, running: Running, folder: Pat
     spec, store = specifications.specification(values), Store(running.db)
     with progress_bar() as progress, workers.executor(partial(experiments.sources, spec, store, folder)) as executor:
         try:
-            return experiments.compare(
-                spec, store, running.save, executor, folder=folder, progress=partial(progress, "replays")
-            )
+            bar = partial(progress, "replays")
+            return experiments.compare(spec, store, running.save, executor, folder=folder, progress=bar)
         except KeyboardInterrupt:
             raise ValueError("stopped. Finished replays are kept; run the same command again to resume.") from None
 
@@ -271,11 +269,10 @@ def _print_comparison(comparison: experiments.Comparison) -> None:
         draw(["", Column("settings", no_wrap=True), spent, *map("\n".join, columns), ""], rows)
     print(f"best and level are by {spec.criterion} under {spec.evaluation}.")
     print("level: no significant difference from the best (paired t-test, Holm, 5 %).")
-    ranks = comparison.ranks()
-    if ranks["critical_difference"]:
+    if (ranks := comparison.ranks())["critical_difference"]:
         listed = ", ".join(f"{name} {rank:.2f}" for name, rank in sorted(ranks["ranks"].items(), key=itemgetter(1)))
-        apart = f"{ranks['critical_difference']:.2f}"
-        print(f"average ranks: {listed}; ranks less than {apart} apart do not differ significantly (Nemenyi).")
+        apart = f"ranks less than {ranks['critical_difference']:.2f} apart"
+        print(f"average ranks: {listed}; {apart} do not differ significantly (Nemenyi).")
 
 
 def _print_trials(trials: list[dict[str, Any]], *columns: str) -> None:

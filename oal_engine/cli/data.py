@@ -190,15 +190,13 @@ def append(
 
 @contextmanager
 def _stoppable() -> Iterator[Event]:
-    """Yield an Event that Ctrl-C or SIGTERM sets instead of ending the process, so that the current batch is
-    finished."""
+    """Yield an Event that Ctrl-C or SIGTERM sets instead of ending the process, so that the batch is finished."""
     stopped = Event()
-    ends = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(each, lambda *_: stopped.set()) for each in ends]
+    before = {each: signal.signal(each, lambda *_: stopped.set()) for each in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield stopped
     finally:
-        for each, handler in zip(ends, before):
+        for each, handler in before.items():
             signal.signal(each, handler)
 
 

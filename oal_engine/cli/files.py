@@ -39,9 +39,7 @@ class _Options:
 
     def changed(self) -> list[str]:
         """Return the names of the options that are not at their defaults."""
-        return [
-            f"--{field.name.replace('_', '-')}" for field in fields(self) if getattr(self, field.name) != field.default
-        ]
+        return [f"--{each.name.replace('_', '-')}" for each in fields(self) if getattr(self, each.name) != each.default]
 
 
 @dataclass(frozen=True)
@@ -95,8 +93,7 @@ class Reading(_Options):
         return arguments
 
     def vectors(self, path: Path | None) -> VectorTable | None:
-        """Read the file of vectors at `path`, which belong to the rows of another file. Return None if there is no
-        path."""
+        """Read the file of vectors at `path`, which belong to the rows of another file. None if there is no path."""
         return read_vectors(path, limits=self.limits) if path else None
 
     @property
@@ -185,9 +182,8 @@ class Importing(_Options):
             named.setdefault("label", "mesh")
         head = peek(path, named=named, **reading.arguments)
         guess, own_rule = head.guess, bool(self.positive or self.contains or self.mesh_tree)
-        head.settle(
-            guess.label, True if self.multiclass or self.mesh_tree else self.contains, named=self.label is not None
-        )
+        contains = True if self.multiclass or self.mesh_tree else self.contains
+        head.settle(guess.label, contains, named=self.label is not None)
         positive = tuple(self.positive or ())
         if self.mesh_tree and self.mesh_number:
             positive = readers.mesh_terms(self.mesh_tree, self.mesh_number, limits=reading.limits)

@@ -120,8 +120,7 @@ def errors_as_of_python() -> Iterator[None]:
 
 
 def call(command: str, **arguments: Any) -> None:
-    """Run a command of the command line with these options; the others have their defaults. Raise ValueError if an
-    option is unknown."""
+    """Run a command with these options; the others have their defaults. Raise ValueError if an option is unknown."""
     function = load(command)
     parameters = inspect.signature(function).parameters
     if wrong := arguments.keys() - parameters.keys():

@@ -157,8 +157,7 @@ class Beginning(Knowing):
             scores = dict(zip(items.ids, items.vectors[:, 0].tolist()))
         from ..datasets import prior as priors
 
-        start = priors.make_prior(data, **self.lists, model=learned, scores=scores)
-        if start and start.unknown:
+        if (start := priors.make_prior(data, **self.lists, model=learned, scores=scores)) and start.unknown:
             print(f"Not in the data: {', '.join(start.unknown)}.", file=sys.stderr)
         return start
 
@@ -238,10 +237,8 @@ def _file_data(
     if names:
         return data, word_questions(names, [*items.labels], items.columns.label, file)
     if asking.column:
-        words = Columns(
-            label=asking.column, positive=tuple(importing.positive or ()), contains=bool(importing.contains)
-        )
-        return data, decided_column([row[0] if row else "" for row in details], words, asking.cut, file)
+        rule = Columns(label=asking.column, positive=tuple(importing.positive or ()), contains=bool(importing.contains))
+        return data, decided_column([row[0] if row else "" for row in details], rule, asking.cut, file)
     return data, None
 
 
@@ -319,8 +316,7 @@ def _of_column(result: dict[str, Any]) -> Drawn:
             estimate = "" if ends is None else "{:.3f} ({:.3f} to {:.3f})".format(*ends)
             least = f"{own['floor']['push'][metric]:.3f}" if own["floor"] else ""
             rows.append([f"{name}: {metric}", f"{figures['push'][metric]:.3f}", estimate, least])
-    number_of = run["deciders"][BOTH]["estimates"]["positives"]
-    if number_of:
+    if number_of := run["deciders"][BOTH]["estimates"]["positives"]:
         true = sum(run["deciders"][BOTH]["push"][key] for key in ("tp", "fn"))
         rows.append(["positives", f"{true:,}", "{:,.0f} ({:,.0f} to {:,.0f})".format(*number_of), ""])
     cut = "" if column["cut"] is None else f", positive from {column['cut']:g} on"

@@ -178,8 +178,7 @@ def answers_to_check(
 
 def verify(session: Session, db: Db = None, as_json: Json = False) -> None:
     """Rebuild a session from its log and check every question and digest."""
-    store = undamaged(Store(db, read_only=True))
-    _report(look_back.verify(store, session), as_json)
+    _report(look_back.verify(undamaged(Store(db, read_only=True)), session), as_json)
 
 
 def _report(report: look_back.Report, as_json: bool) -> None:

@@ -164,8 +164,7 @@ def refuse_terminal(out: Path | None, kind: str, is_binary: bool) -> None:
 
 def undamaged(store: Store) -> Store:
     """Check the whole database, because a command may miss the damaged parts. Return the store, or raise ValueError."""
-    problems = store.problems()
-    if problems:
+    if problems := store.problems():
         raise ValueError(f"{store.path} is damaged: {problems[0]}. The command `check` lists all damage.")
     return store
 

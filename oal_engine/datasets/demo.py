@@ -105,8 +105,7 @@ def read_vocabulary(demo: Demo) -> vectorizer.Vocabulary:
 def dataset(store: Store, which: str, progress: PhaseProgress | None = None) -> int:
     """Return the id of a demo's data set. Import it if it is not stored yet. which: a key of DEMOS."""
     demo = DEMOS[which]
-    stored = store.one("SELECT id FROM datasets WHERE name = ?", demo.name)
-    if stored:
+    if stored := store.one("SELECT id FROM datasets WHERE name = ?", demo.name):
         return stored["id"]
     items = reading.read(FOLDER / demo.file, demo.columns)
     features = table.table(items, progress=progress, vocabulary=read_vocabulary(demo))

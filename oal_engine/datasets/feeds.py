@@ -1,8 +1,7 @@
 """Append items to a stored data set: from a file, from a feed of lines, or from a message broker.
 
-The vocabulary, document frequencies, scaling and projection of the import are kept, because the rows of earlier items
-must not change. New words share hash columns. A label word keeps its meaning in the data set; any other word means
-"no label".
+The vocabulary, document frequencies, scaling and projection of the import are kept, as the rows of earlier items must
+not change. New words share hash columns. A label word keeps its meaning in the data set; another one means "no label".
 """
 
 from __future__ import annotations
@@ -78,8 +77,7 @@ class AppendCounts:
         if self.unused_labels:
             parts[-1] += f" ({self.unused_labels:,} with a label, which was not taken: stored items keep theirs)"
         if self.later_labels:
-            items = reading.plural(self.later_labels, "item")
-            parts.append(f"took labels for {items} that had none")
+            parts.append(f"took labels for {reading.plural(self.later_labels, 'item')} that had none")
         if self.renamed:
             parts.append(f"made {reading.plural(self.renamed, 'id')} unique")
         if self.unknown_words:
@@ -203,8 +201,7 @@ def _near_duplicates(dataset: Dataset, word_sets: WordSets, fresh: np.ndarray) -
     for k, (own, text) in enumerate(duplicates.texts_of(word_sets)):
         if not (fresh[k] or once):
             continue
-        original = firsts.find(own, text)
-        if original is not None:
+        if (original := firsts.find(own, text)) is not None:
             copies[original] += 1
             near[k] = fresh[k]
         elif fresh[k]:
@@ -291,9 +288,8 @@ def append_file(
 ) -> Iterator[AppendCounts]:
     """Append the items of a file in any format, CHUNK_ITEMS at a time. Yield the counts of each chunk.
 
-    columns: {"text": (...), "label": ..., "id": ...}, which override the columns of the import. stopped: an event that
-    ends the append after the current chunk. vectors: vectors of the texts from a separate file. options: fields of
-    `Opening`.
+    columns: {"text": (...), "label": ..., "id": ...}, which override those of the import. stopped: an event that ends
+    the append after the current chunk. vectors: of the texts, from a separate file. options: fields of `Opening`.
     """
     tick = progress and partial(progress, "reading")
     items = _read_file(dataset, path, columns, vectors, progress=tick, folder=dataset.folder, **options)

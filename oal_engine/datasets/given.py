@@ -111,8 +111,7 @@ def stored_column(
 class WithColumn(Dataset):
     """A stored data set with one more feature at the end of each row: a column of decisions, stored with its items.
 
-    decisions: the column. items: number of items to open; later items are not included. name, cut, rare: as in
-    `stored_column`.
+    decisions: the column. items: how many to open; later ones are left out. name, cut, rare: as in `stored_column`.
     """
 
     def __init__(self, store: Store, key: int | str, name: str, cut: float | None, items: int, rare: str) -> None:

@@ -86,8 +86,7 @@ def first_items(
     file: NamedFile, columns: reading.Columns, reader: str | None, encoding: str, layout: Layout, **page: Unpack[Page]
 ) -> tuple[list[FirstItem], str]:
     """Preview an import: return the first items of a file, and a sentence on how it is read. Nothing is stored."""
-    request = _asked(reader, encoding, layout)
-    items, sentence = _run("items", file, page, columns=asdict(columns), request=request)
+    items, sentence = _run("items", file, page, columns=asdict(columns), request=_asked(reader, encoding, layout))
     return [FirstItem(*item) for item in items], sentence
 
 
@@ -192,12 +191,10 @@ def _run(work: str, named: NamedFile, page: Page, vectors: NamedFile | None = No
     return answer["result"]
 
 
-def _answer(
-    process: subprocess.Popen[str], progress: PhaseProgress, cage: Cage, turn: Turn, name: str
-) -> dict[str, Any]:
+def _answer(child: subprocess.Popen[str], progress: PhaseProgress, cage: Cage, turn: Turn, name: str) -> dict[str, Any]:
     """Wait for the result or the error of a child process, and report its progress. Return {} if it ends without."""
     lines: Queue[str] = Queue()
-    Thread(target=_put, args=(cast(IO[str], process.stdout), lines), daemon=True).start()
+    Thread(target=_put, args=(cast(IO[str], child.stdout), lines), daemon=True).start()
     done = "reading", 0, 1
     while True:
         with suppress(Empty):

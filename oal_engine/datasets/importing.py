@@ -74,8 +74,7 @@ def add(
 
 def _checked_name(store: Store, name: str) -> str:
     """Strip spaces from the name of a new data set. Raise DataError if the name is empty or already taken."""
-    name = name.strip()
-    if not name:
+    if not (name := name.strip()):
         raise reading.DataError("a data set needs a name.")
     if wrong := problem({"name": name}, {"name": is_title}):
         raise reading.DataError(f"the name of a data set must have {LONGEST_TITLE} characters at most: {wrong}.")
@@ -154,8 +153,7 @@ def import_file(
 ) -> tuple[int, reading.Items]:
     """Import a file as the data set `name`. Return the id of the data set, and its items.
 
-    columns: None guesses them. file_name: the name of an open file. settings: of the vectorizer, such as
-    min_df.
+    columns: None guesses them. file_name: the name of an open file. settings: of the vectorizer, such as min_df.
     """
     name, folder = _checked_name(store, name), store.folder / token_hex(8)
     encoder = embeddings.read(request.encoder) if isinstance(request.encoder, Path) else request.encoder

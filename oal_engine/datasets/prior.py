@@ -77,9 +77,8 @@ def make_prior(
 ) -> Prior | None:
     """Make a prior from its sources. Return None if there are none.
 
-    words, items, texts: seed words, ids of seed items and example texts of the rare class. model: its name, and {term
-    or feature name: weight}. scores: {item id: score}, higher in the rare class. Raise DataError if a source does not
-    fit the data set.
+    words, items, texts: seed words, ids of items and example texts of the rare class. model: its name, and {term or
+    feature: weight}. scores: {item id: score}, higher in the rare class. Raise DataError if one does not fit the data.
     """
     words, items, texts = (tuple(dict.fromkeys(filter(None, map(str.strip, each)))) for each in (words, items, texts))
     if not (words or items or model or scores or texts):

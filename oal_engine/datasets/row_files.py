@@ -108,8 +108,7 @@ def load(folder: Path | str, items: int) -> Rows:
 
 
 def extend(more: Rows, folder: Path | str, items: int) -> dict[str, np.ndarray]:
-    """Append rows, of the same kind as the saved ones, after the first `items` saved rows. Return the written arrays,
-    {name: array}."""
+    """Append rows, of the same kind, after the first `items` saved rows. Return the written arrays, {name: array}."""
     saved, written = load(folder, items), arrays(more)
     if not isinstance(more, DenseRows) and not isinstance(saved, DenseRows):
         written["indptr"] = more.indptr[1:] + saved.indptr[-1]
@@ -161,8 +160,7 @@ def _start(file: BinaryIO, dtype: DTypeLike) -> int:
     np.lib.format.read_magic(file)
     # The reader of numpy evaluates the header with `ast`, which sometimes fails in threads of Python 3.11.
     header = file.read(int.from_bytes(file.read(2), "little")).decode("latin-1")
-    stored = HEADER.match(header)
-    if not stored or stored[1] != np.dtype(dtype).str:
+    if not (stored := HEADER.match(header)) or stored[1] != np.dtype(dtype).str:
         got = np.dtype(stored[1]) if stored else header[:40]
         raise ValueError(f"{Path(file.name).name} must hold {np.dtype(dtype)}. Got {got}")
     return file.tell()

@@ -199,8 +199,7 @@ class Dataset:
             row_files.check_columns(self.rows)
             checksums = row_files.checksums(self._arrays())
             stored = self.checksums
-            wrong = [name for name in checksums if checksums[name] != stored.get(name)]
-            if wrong:
+            if wrong := [name for name in checksums if checksums[name] != stored.get(name)]:
                 raise ValueError(f"{wrong[0]}.npy is damaged: its checksum does not match")
             if self._rows.columns != self.record["features"]:
                 raise ValueError(f"they must have {self.record['features']:,} columns. Got {self._rows.columns:,}")
@@ -234,8 +233,7 @@ class Dataset:
         return vectorizer.Vocabulary(terms, np.array(frequencies, dtype=np.int64), documents, json.loads(settings))
 
     def new_terms(self, items: Iterable[int]) -> dict[int, str]:
-        """Return {hash column: term} for the terms outside the vocabulary that occur in `items` or in the items of
-        earlier calls."""
+        """Return {hash column: term} for the terms outside the vocabulary in `items` or the items of earlier calls."""
         unread = [item for item in items if item not in self._items_with_terms]
         if unread and self.vocabulary and self.vocabulary.shared:
             for row in self.store.items(self.id, unread, texts=True).values():
@@ -378,8 +376,7 @@ class Dataset:
         return made_rows(self.scaling, cast(Matrix, items), self.projection, vectors)
 
     def nearest(self, text: str, most: int) -> list[int]:
-        """Return the positions of the items whose vectors are most like that of a text, the nearest first; [] without
-        an encoder."""
+        """Return the positions of items most like a text by their vectors, the nearest first; [] without an encoder."""
         if not (self.encoder and isinstance(self._rows, rows.MixedRows)):
             return []
         [wanted] = text_vectors.columns(self.scaling["beside"], self.encoder.vectors([text]))

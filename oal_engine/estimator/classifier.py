@@ -76,9 +76,8 @@ class OnlineActiveClassifier(FittedClassifier):
     rows seen), and coef_ and intercept_ of a linear learner. The last stream sets counts_ (a table as in `metrics`)
     and, with one entry per question, queried_ (row numbers), margins_ and probabilities_.
 
-    With two classes, `predict_proba` is available after 20 answers of each class: Platt scaling of the margins of the
-    questions, each weighted by 1 / its asking probability. `predict` compares the margin with theta, without Platt
-    scaling.
+    With two classes, `predict_proba` exists after 20 answers of each class: Platt scaling of the margins of the
+    questions, weighted by 1 / asking probability. `predict` compares the margin with theta, without Platt scaling.
 
     >>> X, y = [[2, 0], [0, 1], [3, 1], [1, 2]], ["sport", "other", "sport", "other"]
     >>> model = OnlineActiveClassifier("PAA-I", budget=3).fit_stream(X, y.__getitem__, classes=["other", "sport"])
@@ -145,8 +144,7 @@ class OnlineActiveClassifier(FittedClassifier):
         run = vars(self).get("_stream")
         parts = [(self, name) for name in vars(self).keys() & {"learner_", "rule_", "objective_"}]
         for owner, name in [*parts, *((run, name) for name in ("mean", "plan") if getattr(run, name, None))]:
-            writable = with_arrays(getattr(owner, name), _writable)
-            setattr(owner, name, writable)
+            setattr(owner, name, with_arrays(getattr(owner, name), _writable))
         if run:
             self.counts_ = _writable(self.counts_)
 
@@ -176,8 +174,7 @@ class OnlineActiveClassifier(FittedClassifier):
         rounds: int | None = None,
         goal: str = spending.STREAM,
     ) -> Self:
-        """Fit to the rows as a stream, once in their order. Call `oracle` with the number of each row whose label is
-        asked.
+        """Fit to the rows as a stream, once in their order. Call `oracle` with the number of each row that is asked.
 
         X: a table, or an iterator over rows or tables, which are then streamed one row at a time. budget: most labels
         that may be asked (None: `budget` of the estimator). classes: all labels that the oracle may give (None: the
@@ -250,8 +247,7 @@ class OnlineActiveClassifier(FittedClassifier):
     def learn(self, x: Any, y: object) -> Self:
         """Learn the label of the row that `query` asked about."""
         row = self._one_row(x, None)
-        run = self._stream
-        if run is None or run.asked is None:
+        if (run := self._stream) is None or run.asked is None:
             raise ValueError("learn needs a row that query asked about. Use partial_fit to learn other rows.")
         asked, row_asked = run.asked
         if rows.content(row, 0) != rows.content(row_asked, 0):
@@ -377,11 +373,9 @@ class OnlineActiveClassifier(FittedClassifier):
         return self.classes_[np.argsort([self._labels[name] for name in self.classes_.tolist()])]
 
     def _start(self, classes: np.ndarray, seen: ArrayLike = (), y: ArrayLike = ()) -> None:
-        """Reset the model, for these classes. seen: labels of which the rarer one is positive. y: labels from which rho
-        may be computed."""
+        """Reset the model, for these classes. seen: labels of which the rarer one is positive. y: labels for rho."""
         chosen = self._strategy({name: value for name, value in self._parameters.items() if value is not None})
-        positive = self.positive_class
-        if positive is None and not chosen.multiclass:
+        if (positive := self.positive_class) is None and not chosen.multiclass:
             positive = _positive(classes.tolist(), seen)
         self._labels = _labels(np.unique(classes).tolist(), chosen, positive)
         weights = metrics.Weights(self.alpha_p, self.c_p)
@@ -395,8 +389,7 @@ class OnlineActiveClassifier(FittedClassifier):
     def _numbers(self, labels: Any) -> np.ndarray:
         """Convert labels to the kernel's numbers: -1 and +1, or 1 .. K."""
         labels = np.asarray(labels).tolist()
-        unknown = set(labels) - self._labels.keys()
-        if unknown:
+        if unknown := set(labels) - self._labels.keys():
             raise ValueError(f"a label must be one of {_list(self._labels)}. Got {_list(unknown)}.")
         return rows.read_only([self._labels[label] for label in labels], np.int8)
 
@@ -424,8 +417,7 @@ def _positive(classes: list[Any], seen: ArrayLike) -> Any:
     one if both are as frequent."""
     if all(isinstance(name, Real) for name in classes):
         return max(classes, default=None)
-    counts = Counter(np.asarray(seen).tolist())
-    return min(reversed(classes), key=counts.__getitem__)
+    return min(reversed(classes), key=Counter(np.asarray(seen).tolist()).__getitem__)
 
 
 def _labels(names: list[Any], chosen: Strategy, positive: object) -> dict[Any, int]:

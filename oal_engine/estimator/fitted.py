@@ -120,8 +120,7 @@ class FittedClassifier(ClassifierMixin, BaseEstimator):
         return self.classes_[best.astype(int)]
 
     def query_probability(self, X: Any) -> np.ndarray:
-        """Return the probability with which the rule would ask for the label of each row if the row came next, ignoring
-        the budget."""
+        """Return the probability that the rule asks for the label of each row if it came next, ignoring the budget."""
         table = self._table(X)
         chances = np.empty(rows.length(table))
         stream.probabilities(table, _for_prediction(self.learner_), self.rule_, self.objective_, self.rounds_, chances)

@@ -92,8 +92,7 @@ class Comparison:
         if metric == "seconds":
             seconds = self.seconds(line)
             items, asked, *_ = self.curve(line, "query_ratio", evaluation)
-            ends = np.linspace(0, items.size, seconds.shape[1] + 1)[1:]
-            places = np.ceil(ends).astype(int) - 1
+            places = np.ceil(np.linspace(0, items.size, seconds.shape[1] + 1)[1:]).astype(int) - 1
             return items[places], asked[places], seconds.mean(0), _spread(seconds)
         counts = line.counts[:, line.label_marks :]
         if axis == "labels":
@@ -115,8 +114,7 @@ class Comparison:
         blocks: dict[Block, dict[str, Result]] = {}
         several = len({((line.data, line.limit), line.algorithm) for line in self.lines}) < len(self.lines)
         for line in self.lines:
-            name = line.name if several else line.algorithm
-            blocks.setdefault((line.data, line.limit), {})[name] = line
+            blocks.setdefault((line.data, line.limit), {})[line.name if several else line.algorithm] = line
         return blocks
 
     def test(

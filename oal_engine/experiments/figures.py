@@ -91,9 +91,8 @@ def axis_title(comparison: Comparison, axis: str) -> str:
 
 def metrics(comparison: Comparison) -> tuple[str, ...]:
     """Return the metrics that the figures of a comparison can show."""
-    columns = METRICS[bool(comparison.lines[0].classes)]
     asked = () if comparison.spec.held_out else ("query_ratio",)
-    return columns + asked + ("seconds",) * comparison.has_seconds
+    return METRICS[bool(comparison.lines[0].classes)] + asked + ("seconds",) * comparison.has_seconds
 
 
 def drawable(comparison: Comparison, view: ResultView) -> dict[str, list[Result]]:
@@ -134,8 +133,7 @@ def settings(values: Setting) -> str:
 
 
 def styles(comparison: Comparison, lines: Mapping[str, Sequence[Result]]) -> dict[str, Style]:
-    """Return the style of each curve, {name: style}. The best curves get the first styles, no matter which curves a
-    figure shows."""
+    """Return the style of each curve, {name: style}. The best curves get the first styles, whichever a figure shows."""
     names = [*leading(comparison, lines), *lines]
     return {name: STYLES[list(dict.fromkeys(names)).index(name) % len(STYLES)] for name in lines}
 
@@ -320,8 +318,7 @@ def scale(comparison: Comparison, axis: str, x: np.ndarray) -> tuple[str, np.nda
 
 
 def amount(comparison: Comparison, axis: str, value: float) -> str:
-    """Format a value on the x axis: a share of labels asked as a percentage, a budget or parameter as a number or
-    word."""
+    """Format a value on the x axis: a share of labels as a percentage, a budget or parameter as a number or word."""
     words = categories(comparison, axis)
     return words[int(value)] if words else f"{100 * value:.3g} %" if axis == "share" else f"{value:,.6g}"
 

@@ -100,8 +100,7 @@ def started(pid: int) -> str | None:
 def work(path: str, comparison: int) -> None:
     """Run a comparison in the process that `start` made for it, and store its progress and how it ended."""
     store, pid = Store(path), os.getpid()
-    job = store.job(comparison)
-    if job is None or job["pid"] != pid:
+    if (job := store.job(comparison)) is None or job["pid"] != pid:
         return
     end, updated = partial(store.end_job, comparison, pid), -inf
 

@@ -286,9 +286,7 @@ def _cell(block: Block, column: Column, spec: Specification, line: Result) -> Ce
     values = [column.factor * measured[spec.criterion]]
     if not line.classes and spec.criterion in ("sum", "cost"):
         values += [100 * measured[rate] for rate in RATES]
-    numbers = [
-        number for each in values for number in (float(each.mean()), float(each.std(ddof=min(1, each.size - 1))))
-    ]
+    numbers = [part for each in values for part in (float(each.mean()), float(each.std(ddof=min(1, each.size - 1))))]
     printed = column.printed.get(line.algorithm, ()) if column.printed else ()
     verdict = _verdict(block, column, spec, numbers, printed) if printed else None
     return Cell(line.setting, float(asked_of(counts).sum() / counts.sum()), numbers, printed, verdict)

@@ -128,8 +128,7 @@ def clouds(seed: int, rounds: int = ROUNDS) -> tuple[Rows, np.ndarray, Plane]:
 
 
 def principal(rows: Rows, y: np.ndarray) -> Plane:
-    """Project rows onto their first two principal components (PCA). Return the plane, with the positive class at the
-    upper right."""
+    """Project rows onto their first two principal components (PCA). Return the plane, positives at the upper right."""
     table = matrix(rows)
     n, features = table.shape
     if features <= 2:
@@ -284,9 +283,8 @@ def watched(data: Dataset | None, lanes: Lanes, budget: int, seed: int, texts: b
 def page(data: Dataset | None, lanes: Lanes, budget: int, seed: int, texts: bool = False) -> bytes:
     """Return a race as a self-contained HTML page. texts: whether to include the texts of items asked about."""
     name = data.name if data else CLOUDS
-    data_of_page = watched(data, lanes, budget, seed, texts)
     about = f"{', '.join(name for name, _ in lanes)}: {budget:,} labels each, seed {seed}. Made with OAL Studio."
-    return browser.page(browser.RACE, f"Race: {name}", [about], data_of_page)
+    return browser.page(browser.RACE, f"Race: {name}", [about], watched(data, lanes, budget, seed, texts))
 
 
 def _sentence(lane: dict[str, Any]) -> str:

@@ -79,7 +79,7 @@ def replay(
         raise ValueError("a floor is for a positive and a negative class. Got several classes.")
     y, classes = data.y, data.classes
     if classes and not strategy.multiclass:
-        y, classes = _one_against_the_rest(y, classes, options.positive, strategy.algorithm), ()
+        y, classes = _one_vs_rest(y, classes, options.positive, strategy.algorithm), ()
     orders, first, n_known = _planned(strategy, data.rows, y, len(classes), orders, options)
 
     def measure(number: int, order: np.ndarray) -> dict[str, Any]:
@@ -255,10 +255,8 @@ def _figures(
     return {"queried": int(done.queried), **measured, **floors, "seconds": done.seconds}
 
 
-def _one_against_the_rest(
-    y: np.ndarray, classes: tuple[str, ...], positive: list[str] | None, algorithm: str
-) -> np.ndarray:
-    """Convert the labels of K classes (one-vs-rest): +1 for the class in `positive`, -1 for all others."""
+def _one_vs_rest(y: np.ndarray, classes: tuple[str, ...], positive: list[str] | None, algorithm: str) -> np.ndarray:
+    """Convert the labels of K classes: +1 for the class in `positive`, -1 for all others."""
     if not positive or len(positive) > 1 or positive[0] not in classes:
         raise ValueError(
             f"{algorithm} is for two classes: --positive must be one of {', '.join(classes)}. "

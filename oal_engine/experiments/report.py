@@ -305,8 +305,7 @@ def page(comparison: Comparison, view: ResultView | None = None) -> bytes:
             parts.append(_figures(comparison, [first, *_other_metrics(comparison, first)]))
         block_view = figures.view(comparison, *block, evaluation=evaluation, axis="labels")
         parts.append(f'<h2 dir="auto">{html.escape(block[0])}, {budget_name(block[1])}</h2>')
-        rows = table(comparison, *block, evaluation)
-        parts.append(block_table(rows))
+        parts.append(block_table(table(comparison, *block, evaluation)))
         views = [replace(block_view, axis=axis) for axis in figures.AXES]
         if not isinstance(block[1], Hit):  # several hits have one curve over all of them, drawn above
             views += _other_metrics(comparison, block_view)

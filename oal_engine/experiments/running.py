@@ -135,8 +135,7 @@ def _entries(grid: Grid, tune: str) -> list[Grid]:
 
 
 def ready_runs(spec: Specification, store: Store, folder: Path | str) -> list[TunedRun]:
-    """Plan the runs of a comparison. Raise ExperimentError if it is too large, or if an algorithm cannot use its
-    data."""
+    """Plan the runs of a comparison. Raise ExperimentError if it is too large, or an algorithm cannot use its data."""
     spec.check_size()
     planned = planned_runs(spec, sources(spec, store, folder))
     for each in planned:

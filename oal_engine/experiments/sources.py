@@ -113,8 +113,7 @@ def labeled_data(store: Store, entry: Entry, folder: Path | str = ".") -> tuple[
 
 
 def _opened(store: Store, entry: Entry, folder: Path | str) -> tuple[Dataset, str | None]:
-    """Open the data set of an entry, even if items have no label. Return it, and the class that is set against the
-    rest, if any."""
+    """Open the data set of an entry, even without labels. Return it, and the class set against the rest, if any."""
     name, positive = _named(store, entry, Path(folder))
     data = Dataset(store, name)
     if positive is not None and positive not in data.classes:

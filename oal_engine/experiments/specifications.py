@@ -298,16 +298,13 @@ def specification(values: Mapping[str, Any]) -> Specification:
 
 
 def stored(values: Mapping[str, Any]) -> Specification:
-    """Build a specification as `specification` does, but of any size: an old comparison can be shown even if it exceeds
-    today's limits."""
+    """Build a specification as `specification` does, but of any size: an old comparison may exceed today's limits."""
     names = {each.name for each in fields(Specification)}
     for key in values:
         if key not in names:
             has = ", ".join(sorted(names))
             raise ExperimentError(f"a comparison has no setting {key}. It has {has}.{did_you_mean(key, names)}")
-    arguments: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value for key, value in values.items()
-    }
+    arguments: dict[str, Any] = {key: tuple(each) if isinstance(each, list) else each for key, each in values.items()}
     return Specification(**arguments)
 
 
@@ -338,8 +335,7 @@ def chosen(name: str, values: Values = (), several: bool = False) -> Strategy:
 
 def powers(value: Any, key: str = "a parameter") -> list[Any]:
     """Expand the values in a specification into a list: a number, a list of numbers, or powers such as 10^-5..10^5."""
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\^(-?\d{1,3})\s*\.\.\s*\1\^(-?\d{1,3})\s*", str(value))
-    if match:
+    if match := re.fullmatch(r"\s*(\d+(?:\.\d+)?)\^(-?\d{1,3})\s*\.\.\s*\1\^(-?\d{1,3})\s*", str(value)):
         first, last = int(match[2]), int(match[3])
         check_count(key, last - first + 1)
         try:

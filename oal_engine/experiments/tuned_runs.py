@@ -1,5 +1,4 @@
-"""Tuned runs: each runs an algorithm on a data set with a budget, and first tunes its settings if the specification
-says so.
+"""Tuned runs: each runs an algorithm on data with a budget, and first tunes its settings if the specification says so.
 
 A tuned run is a generator: it yields the jobs of the replays that it needs, receives their counts, and returns a
 result. So all runs of a comparison share one pool of workers. A replay depends only on its job, which is plain data,
@@ -50,8 +49,7 @@ def evaluate(
     over: Callable[..., Any] = np.mean,
 ) -> dict[str, np.ndarray]:  # fmt: skip
     """Compute the metrics of tables of counts, and the share of labels asked. The metric weights are the setting's, or
-    else the specification's. over: function that combines the values for several questions into one, such as
-    np.mean."""
+    else the specification's. over: combines the values for several questions into one, such as np.mean."""
     measured = (
         metrics.evaluate_classes(counts, evaluation)
         if classes
@@ -190,8 +188,7 @@ class TunedRun:
 
     def _rho(self, rho: float | str, weights: metrics.Weights, part: Part) -> float | tuple[float, ...]:
         """Return the weight of positives: `auto` computes it from the labels of each question, `laplace` is 0 (a run
-        estimates it), and a number is used as it is. For the metric cost, auto and laplace take the ratio of the
-        costs."""
+        estimates it), and a number is used as it is. For cost, auto and laplace take the ratio of the costs."""
         if rho in ESTIMATES and self.spec.metric == "cost":
             return weights.ratio("cost")
         if rho == "auto":
@@ -252,8 +249,7 @@ class TunedRun:
             for choice, each in zip(choices, counts)
         ]
         trials += [trial for trial in map(list, zip(choices, scores)) if trial not in trials]
-        worth = np.where(self._hits(counts), self.spec.sign * np.array(scores), -inf)
-        return choices[int(np.argmax(worth))]
+        return choices[int(np.argmax(np.where(self._hits(counts), self.spec.sign * np.array(scores), -inf)))]
 
     def _hits(self, counts: np.ndarray) -> np.ndarray:
         """Return for each setting whether it asks for nearly as many labels as `hit` says, or no setting comes nearer.
@@ -267,8 +263,7 @@ class TunedRun:
     def _hitting(self, choices: list[Setting]) -> Replays[list[Setting]]:
         """Scale the smoothing of the rule in each setting, by bisection, so that `hit` labels (or this share of them)
         are asked. Return the scaled settings."""
-        hit = self.hit
-        if hit is None or asks_everything(self.algorithm):
+        if (hit := self.hit) is None or asks_everything(self.algorithm):
             return choices
         scales = smoothing(self.algorithm)
         if hit <= 1 and all(spec.high == 1 for spec in scales.values()):  # the value is the share

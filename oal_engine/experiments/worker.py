@@ -33,9 +33,8 @@ ZERO_ROWS = {
 class RowSource(NamedTuple):
     """Labeled rows that any worker can open: their folder, and a fingerprint of rows and labels. rounds: number of
     items. positive: the class that is set against all others, if any. prior: (column, weight) pairs that every learner
-    begins with. questions: (name, answers as packed bits) of each question about the items, if there are any. orders:
-    file of the item orders that `part` numbers (empty: random orders). zero_rows: what becomes of rows of zeros, see
-    ZERO_ROWS."""
+    begins with. questions: (name, answers as packed bits) of each question about the items, if any. orders: file of the
+    item orders that `part` numbers (empty: random). zero_rows: what becomes of rows of zeros, see ZERO_ROWS."""
 
     name: str
     folder: str
@@ -138,8 +137,7 @@ def recorded(path: Path | str, rounds: int) -> list[np.ndarray]:
 
 @lru_cache(maxsize=32)
 def streamed(source: RowSource, part: Part) -> np.ndarray:
-    """Return the items of a part in the order in which they are streamed, without rows of zeros unless they are
-    streamed."""
+    """Return the items of a part in the order of the stream, without rows of zeros unless they are streamed."""
     items = recorded(source.orders, source.rounds)[part[1]] if source.orders else order(source.rounds, part)
     return items if source.zero_rows == "streamed" else items[~_are_zero(source)[items]]
 

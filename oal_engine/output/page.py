@@ -60,8 +60,7 @@ def inline(svg: bytes) -> str:
 
 
 def document(title: str, parts: Iterable[str]) -> bytes:
-    """Return a page as UTF-8: a title above `parts`, which must be HTML. The page needs neither scripts nor a
-    network."""
+    """Return a page as UTF-8: a title above `parts`, which must be HTML. It needs neither scripts nor a network."""
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{NO_REQUESTS}">'

@@ -56,12 +56,10 @@ def drawn(
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    settings = LOOK | {"svg.hashsalt": f"{draw.__name__}{arguments[1:]}"}
+    look = LOOK | {"svg.hashsalt": f"{draw.__name__}{arguments[1:]}"}
     if ink:
-        settings |= dict.fromkeys(
-            ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), ink
-        )
-    with LOCK, rc_context(settings), warnings.catch_warnings():
+        look |= dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), ink)
+    with LOCK, rc_context(look), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # a viewer of SVG has more fonts
         figure, file = Figure(figsize=size, layout="constrained"), io.BytesIO()
         draw(figure.add_subplot(), *arguments)

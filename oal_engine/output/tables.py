@@ -139,8 +139,7 @@ def contents_of(columns: Sequence[str]) -> tuple[str, ...] | None:
 def numbers_of(columns: Sequence[str]) -> tuple[str, ...] | None:
     """Select the columns that hold the feature values of the items (none for texts). Return None if OAL Studio has not
     written a table of items with these columns."""
-    contents = contents_of(columns)
-    if contents is None or contents == TITLE_AND_ABSTRACT:
+    if (contents := contents_of(columns)) is None or contents == TITLE_AND_ABSTRACT:
         return contents and ()
     return tuple(column for column in contents if column != TEXT)
 

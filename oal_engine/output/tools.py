@@ -111,8 +111,7 @@ def _filled(**cells: Any) -> dict[str, Any]:
 
 
 def _ris(items: LabeledItems, file: BinaryIO) -> None:
-    """Write the items as references in RIS, with screening decisions in ASReview's notation, and keywords for
-    Zotero."""
+    """Write items as references in RIS, with screening decisions in ASReview's notation, and keywords for Zotero."""
     with text_file(file) as lines:
         for item in items.items:
             for tag, value in _reference(items, item):
@@ -135,12 +134,10 @@ def _reference(items: LabeledItems, item: LabeledItem) -> Iterator[tuple[str, st
         separator = SEPARATORS.get(column, SEPARATORS.get(tag))
         parts = word.split(separator) if separator else [word]
         yield from ((tag, part) for part in parts if tag and not part.startswith(f"{OWN} "))
-    label = items.name(cells[LABEL])
-    if label is not None:
+    if (label := items.name(cells[LABEL])) is not None:
         yield "KW", f"{OWN} {FIELD}: {label}"
     if label is None or items.has_two:
-        decision = {None: "not_seen", 1: "relevant"}.get(cells[LABEL], "irrelevant")
-        yield "N1", f"ASReview_{decision}"
+        yield "N1", "ASReview_" + {None: "not_seen", 1: "relevant"}.get(cells[LABEL], "irrelevant")
     facts = _filled(
         predicted=items.name(cells[PREDICTED]), score=cells["score"], origin=cells["origin"],
         asking_probability=cells["asking_probability"],
@@ -259,8 +256,7 @@ def _card(items: LabeledItems, features: dict[str, dict[str, Any]], names: list[
 
 def _yaml(words: str) -> str:
     """Quote words as a scalar of YAML."""
-    quoted = json.dumps(words, ensure_ascii=False)
-    return NOT_IN_YAML.sub(lambda match: f"\\U{ord(match[0]):08x}", quoted)
+    return NOT_IN_YAML.sub(lambda match: f"\\U{ord(match[0]):08x}", json.dumps(words, ensure_ascii=False))
 
 
 @contextmanager

@@ -19,15 +19,13 @@ def labels(session: Session) -> KnownLabels:
 
 
 def begin(session: Session, owner: str = "") -> int:
-    """Start another pass: create a session with the settings and the items of `session`. The new session begins with
-    the labels of `session`, and asks only about items without a label. Return its id. Raise SessionError if every item
-    has a label."""
+    """Start another pass: create a session with the settings and the items of `session`. It begins with the labels of
+    `session`, and asks about the other items only. Return its id. Raise SessionError if every item has a label."""
     own, settings = labels(session), session.store.session(session.id)
     if len(own.labels) >= session.rounds:
         raise SessionError("every item has a label: another pass has nothing to ask.")
-    name, number = settings["name"], 2
-    if earlier := NUMBERED.fullmatch(name):
-        name, number = earlier[1], int(earlier[2]) + 1
+    earlier = NUMBERED.fullmatch(settings["name"])
+    name, number = (earlier[1], int(earlier[2]) + 1) if earlier else (settings["name"], 2)
     options = stored_options(settings) | {
         "name": f"{name}, pass {number}", "owner": owner, "budget": session.state.budget, "horizon": None,
         "known_labels": own, "prior": None,

@@ -30,8 +30,7 @@ class Held(NamedTuple):
 
 
 class Asking(OpenRun):
-    """The questions and answers of an open session, and who has which question. All other kinds of change are added by
-    `Session`."""
+    """The questions and answers of an open session, and who has which question. `Session` adds all other changes."""
 
     def __init__(self, store: Store, session: int):
         super().__init__(store, session)
@@ -183,8 +182,7 @@ class Asking(OpenRun):
     ) -> None:  # fmt: skip
         """Store an opinion on a question: a second or repeated answer that was asked for, or a late one.
 
-        page_question: the question that the page showed; it differs from `question` if `question` was asked in its
-        place.
+        page_question: the question that the page showed; it differs from `question` if that was asked in its place.
         """
         standing = self.store.standing_label(self.id, question)
         was_asked_for = question in self._leases_of(annotator).own
@@ -204,8 +202,7 @@ class Asking(OpenRun):
             self._last_opinion = self._last_opinion | {annotator: question}
 
     def _withdraw(self, question: int, annotator: str, event: str | None = None) -> bool:
-        """Withdraw an annotator's opinion on a question (a second, repeated or late answer). Return whether there was
-        one."""
+        """Withdraw a person's opinion on a question (second, repeated or late answer). Return whether there was one."""
         if exists := (question, annotator) in self._opinions:
             self.store.put_event(self.id, "withdrawn", event, annotator, question=question)
             self._opinions = self._opinions - {(question, annotator)}
@@ -253,8 +250,7 @@ class Asking(OpenRun):
         return len(held.own) < min(1 + ahead, self.allowed(annotator))
 
     def allowed(self, annotator: str) -> float:
-        """Return how many more answers a person may give: none when their quota is reached, inf if there is no
-        quota."""
+        """Return how many more answers a person may give: none when their quota is reached, inf without a quota."""
         if not self.settings.quota:
             return inf
         further = sum(who == annotator for _, who in self._opinions)
@@ -264,8 +260,7 @@ class Asking(OpenRun):
         """Return the questions to repeat to an annotator, who answered them REPEAT_AFTER or more answers ago."""
         if not self.settings.repeat:
             return []
-        own = [id for id in self._ids if self._by[id] == annotator]
-        long_ago = {*own[:-REPEAT_AFTER]}
+        long_ago = {*[id for id in self._ids if self._by[id] == annotator][:-REPEAT_AFTER]}
         return [id for id in self.store.unrepeated(self.id, annotator) if id in long_ago]
 
     @property
@@ -275,8 +270,7 @@ class Asking(OpenRun):
 
     @property
     def someone_joins(self) -> bool:
-        """Whether a second person is waiting to join. They get a question once no page shows questions prepared for a
-        single person."""
+        """Whether a second person waits to join. They get one once no page shows questions prepared for one person."""
         return not self._shared and monotonic() - self._last_join_request < JOINING_SECONDS
 
     @property
@@ -315,9 +309,8 @@ class Asking(OpenRun):
         who work one after another give them before they reach their quota."""
         waiting = [self._asked[number - 1] for number in sorted(self.state.outstanding)] * (not self.ended(self.state))
         second = self.store.due_answers(self.id, annotator) if self.settings.overlap else []
-        return [
-            id for id in (*second, *waiting, *self._repeats(annotator)) if id not in held.own and id not in held.others
-        ]
+        busy = {*held.own, *held.others}
+        return [id for id in (*second, *waiting, *self._repeats(annotator)) if id not in busy]
 
     def _next_for(self, annotator: str, held: Held) -> int | None:
         """Return the next question for an annotator: an existing one, else a new one that is asked now. Return None if
@@ -356,8 +349,7 @@ class Asking(OpenRun):
 
     def answered(self, question: int, blind: bool = False) -> StoredQuestion | None:
         """Return an answered question, with its answer unless `blind`; None if it was not answered."""
-        entry = read_entry(self.store, self.id, question)
-        if entry is None or entry.label is None:
+        if (entry := read_entry(self.store, self.id, question)) is None or entry.label is None:
             return None
         return entry.question(None if blind else entry.labels or entry.label, blind)
 

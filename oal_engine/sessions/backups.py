@@ -155,8 +155,7 @@ def keep(path: Path, now: datetime) -> Path | None:
     process is making a backup."""
     changed = _changed(path)
     with closing(Store(path, read_only=True)) as store:
-        earlier = store.backups
-        if earlier and changed == earlier[-1].stat().st_mtime_ns:
+        if (earlier := store.backups) and changed == earlier[-1].stat().st_mtime_ns:
             return None
         folder = store.backups_folder
         folder.mkdir(0o700, exist_ok=True)
@@ -263,8 +262,7 @@ def _verify(store: Store, session: int) -> str | None:
 
 
 def _problem(inspect: Callable[[Store, int], str | None], store: Store, id: int) -> str | None:
-    """Return the problem that an inspection reports or raises, in a sentence, or None. Damaged data may raise any
-    exception."""
+    """Return the problem that `inspect` finds or raises, in a sentence, or None. Damaged data may raise anything."""
     try:
         return inspect(store, id)
     except ValueError as error:
@@ -330,8 +328,7 @@ def _check_sums(path: Path, sums: dict[str, str], folder: Path) -> None:
         return
     lines = (folder / SUMS).read_text(errors="replace").splitlines()
     listed = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
-    wrong = [name for name in listed | sums if listed.get(name) != sums.get(name)]
-    if wrong:
+    if wrong := [name for name in listed | sums if listed.get(name) != sums.get(name)]:
         raise BackupError(f"{path} is damaged: {wrong[0][:80]} has changed since it was written.")
 
 
@@ -361,8 +358,7 @@ def restore(path: Path | str, target: Path | str, force: bool = False) -> tuple[
     _check_unused(target)
     with opened(path, target.resolve().parent) as store:
         findings = list(check(store))
-        broken = [finding for finding in findings if finding.problem and finding.part != "session"]
-        if broken:
+        if broken := [finding for finding in findings if finding.problem and finding.part != "session"]:
             raise BackupError(f"{path} is damaged, and nothing was restored: {broken[0]}.")
         old, sound = _recovered(target, log)
         damaged = None if sound else target.with_name(f"{target.stem}.damaged-{datetime.now(UTC):{BACKUP}}.db")

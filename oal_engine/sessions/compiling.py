@@ -1,5 +1,4 @@
-"""Compile the functions that an open session runs, in a process of its own: numba compiles for seconds, and labeling
-must not wait.
+"""Compile the functions of an open session, in a process of its own: numba takes seconds, and labeling must not wait.
 
 A new session runs in plain Python, with the same bits (kernel/jit.py). Once its machine code is in numba's cache on
 disk, its next questions come from there.

@@ -1,5 +1,4 @@
-"""Fold the log of a session into its state (event sourcing): only `Run.apply` changes a state, and it takes typed
-events.
+"""Fold the log of a session into its state (event sourcing): only `Run.apply` changes a state, by typed events.
 
 The live session, a rebuild, the look back, verify and the estimates share it. A state depends on the settings,
 the data and the events, and on nothing else: the same input gives the same bits.
@@ -279,8 +278,7 @@ class Run:
         state.weighed = state.weighing and copied(state.weighing)
         while True:
             stop = min(state.rounds, self._point(t))
-            next_question = self._next_of_several if self.several else self._next
-            asked = next_question(state, y, t, stop, asking)
+            asked = (self._next_reading if self.several else self._next)(state, y, t, stop, asking)
             state.question, t = asked.question, asked.question.t
             if t < stop:
                 state.number += 1
@@ -299,7 +297,7 @@ class Run:
         item = int(order[question.t]) if question.t < stop else -1
         return Outstanding(question, count_index(learner, question.predicted, int(self.y[item])), item)
 
-    def _next_of_several(
+    def _next_reading(
         self, state: State, y: np.ndarray, t: int, stop: int, asking: bool | spending.Plan
     ) -> Outstanding:
         """Run rounds t .. stop - 1 to the next item that is asked about, if there is one."""
@@ -322,8 +320,7 @@ class Run:
         return (t // every + 1) * every
 
     def _retrained(self, state: State) -> State:
-        """Retrain the learners of a state from scratch on the current labels. The past rounds of the stream stay as
-        they are."""
+        """Retrain the learners of a state from scratch on the current labels. The past rounds stay as they are."""
         new = self.taught(state.lessons, state.budget, len(state.spans))
         state.parts, state.spent, state.audited = new.parts, new.spent, new.audited
         if isinstance(state.weighing, Rare) and isinstance(new.weighing, Rare):

@@ -115,8 +115,7 @@ class Items:
         weights = place.weights[:, columns] if several else place.weights[columns]
         for k, prior in self.run.priors.items():  # subtract the prior weights that the session began with
             if not several or k < len(weights):
-                own = [prior.get(column, 0.0) for column in columns.tolist()]
-                weights[k if several else ...] -= own
+                weights[k if several else ...] -= [prior.get(column, 0.0) for column in columns.tolist()]
         if several:
             weights = np.abs(weights).max(axis=0)
         if self.run.multiclass:
@@ -180,9 +179,7 @@ def above_text(run: Run, position: int, text: str | None, cells: list[str] | Non
     if cells is None:
         cells = run.store.details(dataset.id, [position]).get(position, []) if dataset.details else []
     above = details.heading(dataset.details, cells, run.shown_columns)
-    if above.title or not (text and dataset.has_titles):
-        return above
-    return details.with_title_of(text, above)
+    return above if above.title or not (text and dataset.has_titles) else details.with_title_of(text, above)
 
 
 def _between(parts: list[list[Any]], start: int, stop: int) -> list[list[Any]]:

@@ -1,5 +1,4 @@
-"""The labels and the questions of a session: labels that are known from elsewhere, and several questions about each
-item."""
+"""The labels and the questions of a session: labels known from elsewhere, and several questions about each item."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -62,9 +61,8 @@ def session_labels(
 
 
 def labels_of_questions(dataset: Dataset, questions: Sequence[Mapping[str, Any]]) -> np.ndarray:
-    """Return the labels that a file has for several questions, SKIP if missing: shape (questions, items). A yes to a
-    question is also a yes to its parent, if the parent has no label; a no to the parent is also a no to the
-    question."""
+    """Return a file's labels for several questions, SKIP if missing: shape (questions, items). A yes to a question is
+    also a yes to its parent, if the parent has no label; a no to the parent is also a no to the question."""
     names, y = [each["name"] for each in questions], np.full((len(questions), dataset.y.size), SKIP, np.int8)
     for name, labels in dataset.labels_of(names, gaps=True).items():
         y[names.index(name)] = labels
@@ -77,8 +75,7 @@ def labels_of_questions(dataset: Dataset, questions: Sequence[Mapping[str, Any]]
 
 
 def known_labels_of(y: np.ndarray, items: Sequence[int]) -> list[KnownLabel]:
-    """Return the labels of items as known labels. y: labels of all items; if there are several questions, a row for
-    each."""
+    """Return the labels of items as known labels. y: labels of all items; for several questions, a row for each."""
     columns = [tuple(own) for own in np.atleast_2d(y)[:, items].T.tolist()]
     return [KnownLabel(item, summary(own), own if y.ndim > 1 else ()) for item, own in zip(items, columns)]
 
@@ -159,8 +156,7 @@ def checked_questions(questions: Iterable[str | Mapping[str, Any]]) -> list[dict
 
 
 def seeded(data: Dataset, question: Mapping[str, Any]) -> tuple[Row, Prior | None]:
-    """Make the prior of a question from its seeds. Return the question as it is stored, and the prior (None: no
-    seeds)."""
+    """Make the prior of a question from its seeds. Return the question as stored, and the prior (None: no seeds)."""
     words, items, texts = (question.get(key, ()) for key in SEEDS)
     own: Prior | None = question.get("prior") or prior.make_prior(data, words, items, texts=texts)
     record = {key: value for key, value in question.items() if key not in (*SEEDS, "prior")}

@@ -12,13 +12,10 @@ from ..store import Row, Store
 from ..store.fields import READ, REMARKS, Kinds, event_problem
 from .labels import SKIP, KnownLabel, SessionError
 
-# Events
-
 
 @dataclass(frozen=True)
 class Grown:
-    """The stream has grown to this number of rounds. Before the first such event, the log has only the labels that the
-    session begins with."""
+    """The stream has grown to this number of rounds. Before the first one, the log has only labels to begin with."""
 
     rounds: int
 
@@ -128,17 +125,12 @@ def lasting(rows: Iterable[Row]) -> list[Row]:
             counting.append(row)
             continue
         question = row["question"]
-        answers = (at for at in range(len(counting) - 1, -1, -1) if _answers(counting[at], question))
+        answered = "answered", question
+        answers = (at for at, each in reversed([*enumerate(counting)]) if (each["kind"], each["question"]) == answered)
         if (at := next(answers, None)) is None:
             raise SessionError(f"event {row['number']:,} of the log takes back an answer that was not given.")
-        counting[at:] = [
-            later for later in counting[at + 1 :] if later["kind"] != "asked" and later["question"] != question
-        ]
+        counting[at:] = [row for row in counting[at + 1 :] if row["kind"] != "asked" and row["question"] != question]
     return counting
-
-
-def _answers(row: Row, question: int) -> bool:
-    return bool(row["kind"] == "answered" and row["question"] == question)
 
 
 def _undone(rows: Iterable[Row]) -> dict[int, int | list[int]]:
@@ -435,8 +427,7 @@ class Remarks:
         self._notes, self._tags = dict[int, str](), dict[int, list[str]]()
 
     def read(self) -> tuple[dict[int, str], dict[int, list[str]]]:
-        """Return the current note of each item, and the tags of each item in the order in which they were first
-        given."""
+        """Return the current note of each item, and the tags of each item in the order they were first given."""
         with self._lock:
             if events := self._store.events(self._session, *REMARKS, after=self._number):
                 for row in (row for row in events if not event_problem(row, READ)):
@@ -461,8 +452,7 @@ class Remarks:
 def unreadable(store: Store, session: int) -> str | None:
     """Say which notes and tags of a session cannot be read and are left out; None if there are none."""
     problems = {row["number"]: event_problem(row, READ) for row in store.events(session, *REMARKS)}
-    wrong = [f"event {number:,}: {problem}" for number, problem in problems.items() if problem]
-    if not wrong:
+    if not (wrong := [f"event {number:,}: {problem}" for number, problem in problems.items() if problem]):
         return None
     more = f", and {len(wrong) - 5:,} more" if len(wrong) > 5 else ""
     return f"Notes and tags that cannot be read are left out ({'; '.join(wrong[:5])}{more})."

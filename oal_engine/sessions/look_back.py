@@ -1,5 +1,4 @@
-"""Look back at a session: open any question or round of it again, and verify its log. Nothing here writes to the
-store."""
+"""Look back at a session: open any question or round again, and verify its log. Nothing here writes to the store."""
 
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -92,8 +91,7 @@ class Report:
 
     @property
     def verified(self) -> bool:
-        """Whether the session was reproduced without a difference from its log, and every answer is a class of the
-        session."""
+        """Whether the session was reproduced without a difference from its log, and all answers are its classes."""
         return self.sentence is None and self.foreign is None
 
     def as_dict(self) -> Row:
@@ -239,8 +237,7 @@ class Trace(LoggedRun):
         answered_at = next(at for at, event in answers if event.number in (None, number + self._before))
         states = self._states(answered_at, answered_at + 1)
         before = weights(next(states).parts[self.part].learner).copy()
-        after = weights(next(states).parts[self.part].learner)
-        return top_terms.moved(before, after, latent=self.dataset.latent)
+        return top_terms.moved(before, weights(next(states).parts[self.part].learner), latent=self.dataset.latent)
 
     def _gap(self, number: int) -> tuple[int, int]:
         """Return the rounds between a question and the one before it, as (first, stop)."""
@@ -248,9 +245,8 @@ class Trace(LoggedRun):
         return first, self.log[number - 1].round if number <= len(self.log) else min(self.rounds, self.span[1])
 
     def _inspect(self, number: int, first: int, stop: int) -> tuple[np.ndarray, np.ndarray, State]:
-        """Decide again the rounds first .. stop - 1, which are before question `number`. Return their margins,
-        probabilities, draws and predictions, shape (rounds, 4), the counts after them, and the state that decided the
-        last one."""
+        """Decide again the rounds first .. stop - 1, before question `number`. Return their margins, probabilities,
+        draws and predictions, shape (rounds, 4), the counts after them, and the state that decided last."""
         self.state.only()
         facts, counts = np.zeros((stop - first, 4)), None
         begin, parts = self._asked_at[number - 2] + 1 if number > 1 else 0, list[tuple[int, State]]()
@@ -362,8 +358,7 @@ def verify(store: Store, session: int) -> Report:
 
 
 def confusion(run: Run, counts: np.ndarray, evaluation: str) -> list[list[int]]:
-    """Return the confusion matrix of a table of counts: a row for each true class, a column for each class that the
-    evaluation assigns."""
+    """Return the confusion matrix of a table of counts: a row for each true class, a column for each class assigned."""
     if run.multiclass:
         classes: list[list[int]] = metrics.class_confusion(counts, evaluation).tolist()
         return classes

@@ -78,8 +78,7 @@ class Model:
 
     @property
     def learner(self) -> Learner:
-        """A new learner that predicts with the model's weights. It has its own scratch arrays, as threads may share a
-        model."""
+        """A new learner that predicts with the model's weights. It has own scratch arrays, as threads share a model."""
         if self.multiclass:
             return learners.build("m-perceptron", 1, classes=len(self.classes))._replace(w=self.weights)
         return learners.build("perceptron", 1)._replace(w=self.weights[:, 0])
@@ -104,8 +103,7 @@ class Model:
 
     @property
     def beside(self) -> tuple[str, ...]:
-        """The names of the columns of the vectors that came with the texts. Empty without such vectors, or if an
-        encoder computes them."""
+        """The names of the columns of the vectors that came with the texts. Empty without any, or with an encoder."""
         return tuple(self.head.get("beside", {}).get("columns", ()))
 
     @property
@@ -143,14 +141,12 @@ class Model:
                 f"the model of {self.head['session']} needs the embedding {wanted['name']} ({wanted['checksum']}): "
                 f"name its folder (--embed). Got {got}."
             )
-        counts = np.array(self.head["beside"]["tokens"], np.int64)
-        return replace(self, encoder=replace(embedding, counts=counts))
+        return replace(self, encoder=replace(embedding, counts=np.array(self.head["beside"]["tokens"], np.int64)))
 
     def rows(self, items: Any, vectors: np.ndarray | None = None) -> Rows:
         """Make the rows of new items in the same way as the session's own rows.
 
-        items: texts, or vectors with the columns of the model. vectors: the vectors that came with the texts, if the
-        model needs them.
+        items: texts, or vectors with the model's columns. vectors: of the texts, if it needs them.
         """
         matrix = self.vocabulary.transform(items) if self.vocabulary else items
         more: Row = {key: self.head[key] for key in ("fourier", "leaves") if key in self.head}
@@ -192,8 +188,7 @@ class Model:
         return scores + self.head["offset"]
 
     def decided(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Turn scores into margins and predicted classes. With K classes, the margin is the gap between the two highest
-        scores."""
+        """Turn scores into margins and classes. With K classes, a margin is the gap between the two highest scores."""
         if not self.multiclass:
             return scores[:, 0], np.where(scores[:, 0] >= self.head["theta"], 1, -1)
         highest = np.sort(scores, axis=1)
@@ -201,8 +196,7 @@ class Model:
 
     @property
     def fields(self) -> dict[str, type]:
-        """Names and types of the columns of `predictions`. With K classes the probability is that of the predicted
-        class."""
+        """The columns of `predictions`, {name: type}. With K classes the probability is that of the predicted class."""
         scores: dict[str, type] = {f"{SCORE}{name}": float for name in self.classes.values()} if self.multiclass else {}
         probability = "probability" if self.multiclass else "positive_probability"
         return {"margin": float, "predicted": int, "predicted_class": str, probability: float} | scores
@@ -225,8 +219,7 @@ class Model:
         return np.array([self.classes[label] for label in sorted(self.classes)])
 
     def predict(self, items: Any, vectors: Any = None) -> np.ndarray:
-        """Predict the class of every item, by name. With two classes, the threshold theta decides, not which class is
-        more probable."""
+        """Predict the class of every item, by name. With two classes, theta decides, not which is more probable."""
         predicted = self.decided(self.scores(self._checked_rows(items, vectors)))[1]
         return self.classes_[np.searchsorted(sorted(self.classes), predicted)]
 
@@ -333,15 +326,8 @@ def of_session(session: Session | OneQuestion) -> Model:
     if vector_scaling and "share" in vector_scaling:
         head["beside"]["share"] = vector_scaling["share"]
     arrays = {key: np.array(values) for key, values in numbers.items()}
-    return Model(
-        head,
-        list(names),
-        arrays,
-        weights,
-        projection,
-        np.array(vector_scaling["means"]) if vector_scaling else None,
-        encoder,
-    )
+    means = np.array(vector_scaling["means"]) if vector_scaling else None
+    return Model(head, list(names), arrays, weights, projection, means, encoder)
 
 
 def calibrated(session: Session | OneQuestion) -> Calibration:
@@ -349,8 +335,7 @@ def calibrated(session: Session | OneQuestion) -> Calibration:
     prediction is right, given the gap between the two highest scores."""
     log = [entry for entry in session.log if entry.label]
     if (plan := session.state.plan) and session.settings.goal == FIND and log:
-        facts = np.array([(entry.probability, entry.audit) for entry in log])
-        of_all, chosen = representative(plan, *facts.T)
+        of_all, chosen = representative(plan, *np.array([(entry.probability, entry.audit) for entry in log]).T)
         log, weights = [entry for entry, is_one in zip(log, of_all) if is_one], chosen[of_all].tolist()
     else:
         weights = [1 / entry.probability for entry in log]
@@ -375,11 +360,8 @@ def of_each(session: Session) -> dict[str, Model]:
 def columns_of(models: Mapping[str, Model]) -> dict[str, type]:
     """Return the names and types of the columns of `predictions`. models: {name of the question: model}, as in
     `of_each`; if the question has a name, its columns are named like margin:NAME."""
-    return {
-        f"{field}:{name}" if name else field: kind
-        for name, each in models.items()
-        for field, kind in each.fields.items()
-    }
+    fields = ((name, *field) for name, each in models.items() for field in each.fields.items())
+    return {f"{field}:{name}" if name else field: kind for name, field, kind in fields}
 
 
 def predictions(models: Mapping[str, Model], table: Rows) -> Iterator[Any]:
@@ -418,8 +400,7 @@ def predicted(
                 if isinstance(item, str):  # the reason to skip it
                     count, first = skipped.get(item, (0, line))
                     skipped[item] = count + 1, first
-            good = [entry for entry in part if not isinstance(entry[1], str)]
-            if not good:
+            if not (good := [entry for entry in part if not isinstance(entry[1], str)]):
                 continue
             items: Any = [item[1 if model.text else 3] for _, item, _ in good]
             if vectors is not None:

@@ -29,8 +29,7 @@ class OneQuestion(Run):
     session, or its look back.
 
     name: name of the question. part: index of the question. span: the rounds in which it is asked, as (first, stop).
-    log: the entries in which it was asked, with its own margin and label. decided, current, place, earlier: as in
-    `Session`.
+    log: the entries that ask it, with its own margin and label. decided, current, place, earlier: as in `Session`.
     """
 
     version: Any  # of the log, as in the session or its look back
@@ -140,8 +139,7 @@ class QuestionTrace(OneQuestion, Trace):
 
     @property
     def complete(self) -> bool:
-        """Whether the question was asked at least once and is over: it is closed, the budget is spent, or the stream
-        has ended."""
+        """Whether it was asked at least once and is over: it is closed, the budget is spent, or the stream ended."""
         return bool(self.log) and super().complete
 
     def _states(self, first: int, stop: int) -> Iterator[State]:

@@ -30,8 +30,7 @@ FOLD_SECONDS = 0.004  # an answer in plain Python takes up to 0.01, and compilin
 
 
 class OpenRun(Run):
-    """The state of an open session, and its current question. Answers and all other changes are added by `Asking` and
-    `Session`.
+    """The state of an open session, and its current question. `Asking` and `Session` add answers and all other changes.
 
     version: number of changes to the log; every answer, undo, correction and mark counts as one.
     """
@@ -83,12 +82,10 @@ class OpenRun(Run):
             self._settle(waiting, ahead)
 
     def _fold_log(self) -> int | None:
-        """Fold the log into the state, checking every question and digest. Return the id of the waiting question, or
-        None."""
+        """Fold the log into the state, checking each question and digest. Return the waiting question's id, or None."""
         with self.store.snapshot():
             log, opinions = Log.read(self.store, self.id), self.store.opinions(self.id)
-            grown = self.grown
-            if grown:
+            if grown := self.grown:
                 self.dataset.refresh()
             if self.several:  # somebody may have added a question
                 self.settings = Settings.read(self.store, self.id)
@@ -126,8 +123,7 @@ class OpenRun(Run):
 
     def _settle(self, question: int | None = None, ahead: dict[int, State] | None = None) -> None:
         """Make the waiting question the current one, and store the question that follows each possible answer.
-        question: id of the waiting question, if it is stored already. ahead: the states after these answers (None:
-        compute them)."""
+        question: its id, if it is stored already. ahead: the states after these answers (None: compute them)."""
         ahead = self._ahead() if ahead is None else ahead
         number = self.state.number + (not self.state.waits)
         with self.store.transaction():
@@ -182,8 +178,7 @@ class OpenRun(Run):
 
     @contextmanager
     def still(self) -> Iterator[None]:
-        """Refresh the session, and let no answer or other change in until the end, so that all that is read of it
-        belongs together."""
+        """Refresh the session, and let no change in until the end, so that all that is read of it belongs together."""
         with self._lock:
             self.refresh()
             with self.store.snapshot():
@@ -277,13 +272,11 @@ class OpenRun(Run):
                 KnownLabel(item, label) for item, label in labels.items() if item not in used and item < self.order.size
             ]
             if own:
-                self._learn_known(own, FILE)
+                self._learn(own, FILE)
                 self.version = self.store.count_change(self.id)
         self._last_later_label = last
 
-    def _learn_known(
-        self, labels: Sequence[KnownLabel], origin: str, event: str | None = None, annotator: str = ""
-    ) -> None:
+    def _learn(self, labels: Sequence[KnownLabel], origin: str, event: str | None = None, annotator: str = "") -> None:
         """Store labels that are known from elsewhere, and learn them."""
         self.store.put_known(self.id, labels, origin, event, annotator)
         self._change(LabelsKnown((*labels,)))

@@ -106,8 +106,7 @@ class Reproduction:
 
     def _missing(self, event: Event) -> Entry:
         """Return the log entry of the question that an event refers to but that the state never asked."""
-        entries = self.log.entries
-        if not entries:
+        if not (entries := self.log.entries):
             raise SessionError(
                 f"the log of the session {self.run.settings.name} names an item or a class that it lacks."
             )

@@ -82,8 +82,7 @@ class Session(Asking):
         if question in self._leases_of(annotator).others:
             raise SessionError("somebody else has this item now, so your answer to it stays.")
         self._last_opinion = {who: id for who, id in self._last_opinion.items() if who != annotator}
-        undone = self._withdraw(question, annotator, event)
-        if undone:
+        if undone := self._withdraw(question, annotator, event):
             self._give_back(question, annotator)
         return undone
 
@@ -152,8 +151,7 @@ class Session(Asking):
     def add_question(
         self, event: str, name: str, guidelines: str = "", parent: str = "", annotator: str = "", **seeds: Any
     ) -> None:  # fmt: skip
-        """Add a question about each later item to a session that asks several questions about each item. A repeated
-        event changes nothing.
+        """Add a question about each later item to a session that asks several. A repeated event changes nothing.
 
         Earlier items have no answer to it. guidelines, parent, seeds: as for a question in `Options`.
         """
@@ -309,7 +307,7 @@ class Session(Asking):
                     now = tuple(wanted[k] if k in changed else each for k, each in enumerate(old))
                     own.append(KnownLabel(item, summary(now), now) if self.several else KnownLabel(item, label))
             if own:
-                self._learn_known(own, origin, event, annotator)
+                self._learn(own, origin, event, annotator)
             return sorted(refused)
 
     def _known_with(self, old: Sequence[int], part: int | None, label: int) -> list[int]:
@@ -322,8 +320,7 @@ class Session(Asking):
         return [label if k in same else each for k, each in enumerate(old)]
 
     def _labels_of(self, row: Row | None) -> tuple[int, ...]:
-        """Return the known labels of an item, one for each question, from its row of the log (None: SKIP for each
-        question)."""
+        """Return the known labels of an item, one for each question, from its row of the log (None: all SKIP)."""
         if not self.several:
             return (row["label"] if row else SKIP,)
         return padded(row["data"]["labels"] if row else (), self.several)
@@ -386,8 +383,7 @@ class Session(Asking):
     def earlier(self, answers: int) -> np.ndarray:
         """Return the learner's weights before the last `answers` answers."""
         with self._lock:
-            log = Log.read(self.store, self.id)
-            lessons = log.lessons(max(0, len(self._ids) - answers))
+            lessons = Log.read(self.store, self.id).lessons(max(0, len(self._ids) - answers))
             return weights(self.taught(lessons, self.state.budget).only().learner)
 
     @property

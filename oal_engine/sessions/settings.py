@@ -145,8 +145,7 @@ class Settings:
 
     @cached_property
     def parents(self) -> list[int | None]:
-        """The index of each question's parent, which needs a yes before the question is asked; None for a question
-        without a parent."""
+        """The index of each question's parent, which needs a yes before it is asked; None without a parent."""
         return [self.place_of(name) if (name := each.get("parent")) else None for each in self.questions or ()]
 
     def implied(self, labels: Sequence[int], asked: Sequence[bool]) -> tuple[int, ...]:
@@ -397,8 +396,7 @@ def _audited(data: Dataset, options: Options) -> dict[str, Any]:
         raise SessionError(f"a session audits a column or asks several questions. Got column {column} and questions.")
     if cut is not None and (isinstance(cut, bool) or not isinstance(cut, Real)):
         raise SessionError(f"cut must be a number. Got {cut}.")
-    features = {*(data.columns.get("features") or data.feature_names or ())}
-    if visible := features & {column, *options.others}:
+    if visible := {*(data.columns.get("features") or data.feature_names or ())} & {column, *options.others}:
         raise SessionError(
             f"column {min(visible)} is one of the features of {data.name}, which annotators see: import the data "
             "without it among them."
@@ -410,8 +408,7 @@ def _audited(data: Dataset, options: Options) -> dict[str, Any]:
 
 
 def _questions(chosen: Strategy, options: Options) -> list[dict[str, Any]]:
-    """Check the questions about each item. Return them as records; an empty list if the session asks a single
-    question."""
+    """Check the questions about each item. Return them as records; [] if the session asks a single question."""
     if not options.questions:
         return []
     questions = checked_questions(options.questions)
@@ -452,8 +449,7 @@ def _names(chosen: Strategy, options: Options, data: Row) -> Row:
         allowed = f"one of {', '.join(present)}" if present and not chosen.multiclass else "left out here"
         raise SessionError(f"positive_class must be {allowed}. Got {positive}.")
     if chosen.multiclass:
-        names = [name.strip() for name in options.classes or present]
-        if not names:
+        if not (names := [name.strip() for name in options.classes or present]):
             raise SessionError(f"the data set {data['name']} has no classes of its own: name the classes to ask for.")
         if not 2 <= len(names) <= MOST_CLASSES or len(set(names)) < len(names) or not all(names):
             raise SessionError(f"a session needs 2 to {MOST_CLASSES} different class names. Got {', '.join(names)}.")

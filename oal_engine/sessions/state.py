@@ -38,8 +38,7 @@ class MaskedStream(NamedTuple):
 
 
 class Outstanding(NamedTuple):
-    """A question that was asked and not answered yet, the cell of the table of counts in which its item is counted, and
-    the item.
+    """A question that is not answered yet, the cell of the table of counts in which its item is counted, and the item.
 
     parts: (margin, predicted class) of each question, if the session asks several. Then `question` has the largest
     margin and its class, and `cell` has an index array for each axis.
@@ -53,9 +52,8 @@ class Outstanding(NamedTuple):
     def of_part(self, k: int) -> "Outstanding":
         """Return the waiting question for question k alone, with its margin, predicted class and cell."""
         margin, predicted = self.parts[k]
-        return Outstanding(
-            self.question._replace(margin=margin, predicted=predicted), (int(predicted > 0), 1), self.item
-        )
+        question = self.question._replace(margin=margin, predicted=predicted)
+        return Outstanding(question, (int(predicted > 0), 1), self.item)
 
 
 @dataclass
@@ -124,8 +122,7 @@ class State:
         return digest.hexdigest()[:32]
 
     def only(self) -> stream.Parts:
-        """Return the learner, rule, objective and average of the only question. Raise SessionError if there are several
-        questions."""
+        """Return learner, rule, objective and average of the only question. Raise SessionError if there are several."""
         if len(self.parts) > 1:
             raise SessionError(SEVERAL)
         return self.parts[0]
@@ -177,15 +174,13 @@ class State:
 
     @property
     def waits_since(self) -> int:
-        """First round whose question is still unanswered although later rounds have passed, or `rounds` if there is
-        none."""
+        """First round whose question is still unanswered although later rounds have passed, or `rounds` if none is."""
         waiting = (each.question.t for each in self.outstanding.values())
         return min((t for t in waiting if t < self.question.t), default=self.rounds)
 
     @property
     def open(self) -> list[int]:
-        """The indices of the questions that are still asked about later items; empty if the session asks a single
-        question."""
+        """The indices of the questions that are still asked about later items; empty if there is a single one."""
         return [k for k, (_, stop) in enumerate(self.spans) if stop == ALL_ROUNDS[1]]
 
     @property
@@ -201,8 +196,7 @@ class Progress:
     labels, answers: number of current labels, in all and by label. streamed: number of rounds that have passed,
     including the waiting question's. stream: number of rounds in all. pushed: number of items predicted positive and
     not asked (None: K classes, or several questions). waiting: whether this person has a question. others: whether only
-    other people have one. known_items: number of items whose labels are known from elsewhere, which no other number
-    counts.
+    other people have one. known_items: number of items with a label from elsewhere, which no other number counts.
     """
 
     labels: int
@@ -226,9 +220,7 @@ class Progress:
         """Why this person has no question: 'budget', 'stream' or 'others'; None if they have one."""
         if self.waiting:
             return None
-        if self.others:
-            return "others"
-        return "stream" if self.left else "budget"
+        return "others" if self.others else "stream" if self.left else "budget"
 
 
 @dataclass(frozen=True)
@@ -246,8 +238,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Decisions:
-    """Arrays over the rounds: margin, predicted class, and whether the item was asked about. `rounds` rounds have
-    passed.
+    """Arrays over the rounds: margin, predicted class, and whether it was asked about. `rounds` rounds have passed.
 
     If the session asks several questions, the first axis of margins and predicted classes is the question.
     """

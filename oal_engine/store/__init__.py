@@ -1,7 +1,6 @@
 """The store: one SQLite file with data sets, items, vocabularies, sessions, questions, events and comparisons.
 
-All SQL about these tables is in this package. The numeric rows of data sets are memory-mapped files in a folder next to
-the database.
+All SQL about these tables is in this package. Numeric rows are memory-mapped files in a folder next to the database.
 """
 
 from collections.abc import Iterator

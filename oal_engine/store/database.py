@@ -249,8 +249,7 @@ class Database:
                 connection.rollback()
 
     def _migrate(self) -> None:
-        """Make the tables of an empty database. Bring one of an older version up to date, after a backup to a file next
-        to it."""
+        """Make the tables of an empty database. Bring an older one up to date, after a backup to a file next to it."""
         version = self._version(self._db)
         if version == migrations.VERSION:
             return

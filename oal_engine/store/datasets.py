@@ -223,8 +223,7 @@ class DataSets(Database):
         return len(places)
 
     def later_labels(self, dataset: int, after: int = 0) -> list[Row]:
-        """Return the labels that arrived after their items and have a number above `after`, in order of number: number,
-        item, y."""
+        """Return the labels that arrived after their items with a number above `after`, in order: number, item, y."""
         sql = "SELECT number, item, y FROM later_labels WHERE dataset = ? AND number > ? ORDER BY number"
         return self.query(sql, dataset, after)
 
@@ -248,8 +247,7 @@ class DataSets(Database):
     @writes
     def append_items(self, dataset: int, first: int, items: Iterable[tuple[Any, ...]]) -> int:
         """Insert items (id, text, label, y) from position `first` on. An item without an id gets its number (position +
-        1) as its id. An id that is taken gets this number as a suffix, such as `a7#12`. Return how many given ids got a
-        suffix."""
+        1) as id. A taken id gets this number as a suffix, such as `a7#12`. Return how many given ids got a suffix."""
         put = "INSERT OR IGNORE INTO items (dataset, position, id, text, label, y) VALUES (?, ?, ?, ?, ?, ?)"
         renamed = digest = 0
         for position, (own_id, *rest) in enumerate(items, first):

@@ -106,8 +106,7 @@ class Logs(Database):
         table = "events INDEXED BY events_kind" if kinds else "events"
         some = f" AND kind IN ({', '.join('?' * len(kinds))})" if kinds else ""
         since = f"SELECT * FROM {table} WHERE session = ? AND number > ?{some} ORDER BY number"
-        rows = self.query(since, session, after, *kinds)
-        return [*map(_of_event, rows)]
+        return [*map(_of_event, self.query(since, session, after, *kinds))]
 
     @writes
     def put_event(
@@ -180,8 +179,7 @@ class Logs(Database):
         return row is not None and (from_json(row["data"], "data") or {}).get("origin") == origin
 
     def known_labels(self, session: int) -> dict[int, Row]:
-        """Return the event of the latest known label of each item, {item: event}. Items whose latest known label is 0
-        are omitted."""
+        """Return the event of each item's latest known label, {item: event}. Items with the label 0 are omitted."""
         rows = {row["item"]: row for row in self.events(session, "known")}
         return {item: row for item, row in rows.items() if row["label"]}
 
@@ -350,9 +348,8 @@ class Logs(Database):
 
     @writes
     def number_question(self, session: int, question: int | None, number: int, is_last: bool = False) -> None:
-        """Give a question the number `number`, which makes it the newest one of its session. Other questions with this
-        number or a later one lose their numbers. question: None only removes numbers. is_last: whether no question has
-        such a number."""
+        """Give a question the number `number`, which makes it the newest one. Others with this number or a later one
+        lose theirs. question: None only removes numbers. is_last: whether no question has such a number."""
         if not is_last:
             self.db.execute(
                 "UPDATE questions SET number = NULL WHERE session = ? AND number >= ? AND id IS NOT ?",
@@ -439,8 +436,7 @@ class Logs(Database):
         return self.one(sql, session, question, annotator) is not None
 
     def due_answers(self, session: int, annotator: str) -> list[int]:
-        """Return the ids of the answered questions that still need answers from more people and that this annotator
-        never answered."""
+        """Return the ids of the answered questions that need more people and that this annotator never answered."""
         rows = self.query(
             "SELECT questions.id FROM questions JOIN labels ON labels.question = questions.id"
             " JOIN sessions ON sessions.id = session WHERE session = ? AND labels.label != 0 AND questions.overlap = 1"
@@ -480,14 +476,10 @@ class Logs(Database):
         )
         return [decoded(row, "labels") for row in rows]
 
-    # Marks
-
     def marks(self, session: int) -> dict[int, Row]:
         """Return the latest mark of each item, {item: {"wrong": whether the item was pushed wrongly, "trains": whether
         the mark was learned}}."""
         return {row["item"]: row["data"] for row in self.events(session, "marked")}
-
-    # Digests
 
     @writes
     def put_digest(self, session: int, number: int, digest: str) -> None:

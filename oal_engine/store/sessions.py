@@ -65,8 +65,7 @@ class Sessions(Logs):
         return priors
 
     def session(self, session: int) -> Row:
-        """Return the settings of a session, with JSON columns decoded. Raise MissingError if it is removed or
-        missing."""
+        """Return the settings of a session, JSON columns decoded. Raise MissingError if it is removed or missing."""
         row = self.status(session).settings
         return decoded(row, "parameters", "classes", "prior", "shown", "tags", "questions", "audited")
 
@@ -138,8 +137,7 @@ class Sessions(Logs):
         )
 
     def removed_sessions(self) -> list[Row]:
-        """Return the sessions that can be restored, the most recently removed first: id, name, dataset, removed_by,
-        removed_at."""
+        """Return sessions that can be restored, the last removed first: id, name, dataset, removed_by, removed_at."""
         return self.query(
             "SELECT sessions.id, sessions.name, dataset, removed_by, removed_at FROM removals"
             " JOIN sessions ON sessions.id = session WHERE restored_at IS NULL ORDER BY removals.id DESC"
@@ -147,8 +145,7 @@ class Sessions(Logs):
 
     @writes
     def erase_removed(self) -> None:
-        """Delete the sessions that can no longer be restored, with their questions and labels. A server calls this at
-        its start.
+        """Delete sessions that can no longer be restored, with their questions and labels. A server calls it at start.
 
         This takes two starts. The first one, at least RESTORABLE after the removal, records its time. A later one, at
         least CONFIRMED after the first, erases the session. So a clock that is wrong once erases nothing: a start at an

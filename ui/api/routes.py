@@ -9,7 +9,8 @@ from io import BytesIO
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
-from pydantic import BaseModel, Field, FiniteFloat, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter
+from pydantic.dataclasses import dataclass
 
 from oal_engine import __version__
 from oal_engine.datasets import Dataset, feeds
@@ -201,19 +202,10 @@ class Turn(BaseModel):
     outcome: Annotated[list[tuple[str, str]], Field(alias="found")] = []
 
 
-class Appended(BaseModel):
+@dataclass(kw_only=True, config=ConfigDict(json_schema_serialization_defaults_required=True))
+class Appended(feeds.AppendCounts):
     """Counts of new items. skipped: unreadable lines by reason, each with the first one. report: all in sentences."""
 
-    appended: int
-    duplicates: int
-    renamed: int
-    skipped: dict[str, tuple[int, int]]
-    near_duplicates: int
-    words: int
-    new_words: int
-    unused_labels: int
-    unknown_words: int
-    later_labels: int
     report: str
 
 
@@ -408,18 +400,19 @@ def quality(call: Call) -> Quality:
     call.server.refresh()
     session = call.session
     outcome, remarks = call.server.outcome
-    values: Row = {"outcome": dict(outcome), "remarks": remarks, "exact": None, "estimated": None}
+    exact = estimated = None
     if session.labelled:
-        metrics = {
+        exact = {
             name: {key: np.asarray(each).tolist() for key, each in session.evaluate(session.place.counts, name).items()}
             for name in EVALUATIONS
         }
-        return Quality(**values | {"exact": metrics})
-    names: list[Any] = session.settings.question_names or [None]
-    by_name = call.server.cached(
-        "estimates", lambda: {name: estimates.of_session(part_of(session, name)) for name in names}
-    )
-    return Quality(**values | {"estimated": by_name.get(None, by_name)})
+    else:
+        names: list[Any] = session.settings.question_names or [None]
+        by_name = call.server.cached(
+            "estimates", lambda: {name: estimates.of_session(part_of(session, name)) for name in names}
+        )
+        estimated = by_name.get(None, by_name)
+    return Quality(outcome=dict(outcome), remarks=remarks, exact=exact, estimated=estimated)
 
 
 @route("POST", "predict", "reader", Unpredicted, DATA_BYTES)
@@ -480,8 +473,7 @@ def openapi(call: Call) -> Row:
 
 def _operation(route: Route, schemas: Mapping[Any, Any]) -> dict[str, Any]:
     """Describe a route as an OpenAPI operation. schemas: {(handler, direction): schema}."""
-    words = " ".join((route.act.__doc__ or "").split())
-    summary, _, more = words.partition(". ")
+    summary, _, more = " ".join((route.act.__doc__ or "").split()).partition(". ")
     operation: dict[str, Any] = {
         "operationId": route.act.__name__, "summary": summary.removesuffix("."),
         "description": f"{more} For every {route.lowest}.".strip(),

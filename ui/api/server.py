@@ -26,7 +26,7 @@ from .. import access
 from ..components.pulse import Turns
 from ..label import messages
 from ..label.card_server import card_server
-from ..page import Removed, capitalized, checked_role, error_in_words, store
+from ..page import NO_ROLE, Removed, capitalized, checked_role, error_in_words, store
 from .routes import JSON, LINES, ROUTES, Call, Problem, Refusal, Route
 
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
@@ -70,8 +70,7 @@ def _client_of(token: Row) -> str:
 
 
 def _admitted(request: Request) -> tuple[Row, Route]:
-    tokens = store().tokens()
-    if not tokens:
+    if not (tokens := store().tokens()):
         raise Refusal(404, "There is nothing here.")
     scheme, _, secret = request.headers.get("authorization", "").partition(" ")
     digest = digest_of(secret.strip()) if scheme.lower() == "bearer" else ""
@@ -94,9 +93,8 @@ def _role(token: Row, route: Route) -> str:
     holder = access.holder(token)
     if not holder.enters:
         raise Refusal(403, f"The token names {token['annotator']}: {holder.problem}")
-    own = access.role_of_token(store(), token["session"], token)
-    if not own:
-        raise Removed("you have no role in this session any more.")
+    if not (own := access.role_of_token(store(), token["session"], token)):
+        raise Removed(NO_ROLE)
     if ROLES.index(own) < ROLES.index(route.lowest):
         raise Refusal(403, f"This needs the role {route.lowest}. Got {own}.")
     if route.lowest == "owner" and not holder.owns:
@@ -177,7 +175,5 @@ def route() -> Address:
 
 def address(path: str, endpoint: Callable, methods: list[str]) -> Address:
     """Return a route of the app under its base path. Long answers are compressed (gzip)."""
-    compressed = [Middleware(GZipMiddleware)]
-    return Address(
-        make_url_path(st.get_option("server.baseUrlPath"), path), endpoint, methods=methods, middleware=compressed
-    )
+    where = make_url_path(st.get_option("server.baseUrlPath"), path)
+    return Address(where, endpoint, methods=methods, middleware=[Middleware(GZipMiddleware)])

@@ -1,5 +1,4 @@
-"""The comparisons on the Compare page: their list, the form that starts a new one, and the progress and result of
-each."""
+"""The comparisons on the Compare page: their list, the form that starts a new one, and progress and result of each."""
 
 import html
 from collections.abc import Mapping
@@ -36,8 +35,7 @@ COMPILING = "No replay has ended yet: algorithms that are new to this machine ar
 def compare(store: Store) -> None:
     """Show the comparison that the address names, or else the form of a new one and the list of all."""
     st.html(STYLE)
-    asked = st.query_params.get("comparison", "")
-    if not asked:
+    if not (asked := st.query_params.get("comparison", "")):
         st.query_params.update()  # a link from this page to itself would leave the old address
         left, right = st.columns([3, 2], gap="large")
         with left:
@@ -55,8 +53,7 @@ def compare(store: Store) -> None:
 
 
 def _visible(store: Store) -> list[dict[str, Any]]:
-    """Return the comparisons whose data sets the user may see. Owners of the studio see all comparisons, also of data
-    that was removed."""
+    """Return the comparisons whose data sets the user may see. Studio owners see all, also of data that was removed."""
     visible, demos, owner = visible_datasets(store), {demo.name for demo in DEMOS.values()}, owns()
 
     def is_visible(row: dict[str, Any]) -> bool:
@@ -69,8 +66,7 @@ def _visible(store: Store) -> list[dict[str, Any]]:
 def _list(store: Store) -> None:
     """List all comparisons, each with a link and the state of its job."""
     st.header("Comparisons", anchor=False)
-    rows = _visible(store)
-    if not rows:
+    if not (rows := _visible(store)):
         note("No comparisons yet. The default one takes about half a minute.")
     removable = owns()
     for row in rows:
@@ -78,8 +74,7 @@ def _list(store: Store) -> None:
         with one_row(f"compare-{row['id']}"):
             with st.container(key=f"compare-link-{row['id']}"):
                 st.page_link(PAGE, label=literal(row["name"]), query_params={"comparison": str(row["id"])})
-                details = html.escape(_details_line(row, state))
-                st.html(f'<div class="oal-entry"><span>{details}</span></div>')
+                st.html(f'<div class="oal-entry"><span>{html.escape(_details_line(row, state))}</span></div>')
             if removable:
                 _more_menu(store, row)
 

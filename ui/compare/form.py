@@ -32,7 +32,6 @@ TARGET_HELP = (
     "Shares (0.1) or numbers of labels that each query rule is scaled to. Several (0.05, 0.1, or 2^-6..2^-1) give the "
     "curve of a metric over labels asked. Leave empty to keep each rule's own rate."
 )
-SWEEP_HELP = "Several values (0.5, 0.9) are a sweep."
 TIMES_HELP = "Also draw the processor time along the stream. Takes longer."
 SWEEP_TUNED = "Several weights make a sweep, which cannot be tuned: take parameters as given."
 TOO_FEW = "{} has {:,} items, too few for {:,g} labels: choose smaller budgets, or other data."
@@ -125,15 +124,12 @@ def _data(store: Store) -> tuple[dict[str, int | None], bool]:
 
 def _fitting(many: bool) -> list[str]:
     """Return the names of the algorithms, and of every pair learner + rule, for two classes or for several (`many`)."""
-    own = [
-        f"{learner} + {rule}" for rule in QUERY_RULES for learner in partners(rule) if is_multiclass(learner) == many
-    ]
+    own = [f"{name} + {rule}" for rule in QUERY_RULES for name in partners(rule) if is_multiclass(name) == many]
     return [name for name, entry in ALGORITHMS.items() if is_multiclass(entry.learner) == many] + own
 
 
 def _parameters(name: str, tune: str) -> dict[str, Any]:
-    """Ask for the parameters of an algorithm. Return the typed values with the grid to tune on; {} if none was
-    typed."""
+    """Ask for the parameters of an algorithm. Return the typed values with the grid to tune on; {} if none was."""
     defaults, usual = experiments.chosen(name).parameters, experiments.grid(name, {}, tune)
     fixed = getattr(ALGORITHMS.get(name), "fixed", {})
     free = {key: value for key, value in defaults.items() if key not in fixed}
@@ -142,8 +138,7 @@ def _parameters(name: str, tune: str) -> dict[str, Any]:
     for column, (key, value) in zip(st.columns(max(3, len(free))), free.items()):
         hint = "tuned" if key in usual else f"{value:g}"
         help = literal(f"A number, several (1, 10), or powers ({specifications.TENS}). Default {value:g}.")
-        text = column.text_input(key, placeholder=hint, key=f"compare-{name}-{key}", help=help).strip()
-        if text:
+        if text := column.text_input(key, placeholder=hint, key=f"compare-{name}-{key}", help=help).strip():
             typed[key] = specifications.typed(text, f"{key} of {name}")
     return (usual | typed) if typed else {}
 
@@ -166,7 +161,7 @@ def _more(tune: str, many: bool) -> dict[str, Any]:
         aim = AIMS.__getitem__
         settings["metric"] = right.selectbox("Learners aim at", AIMS, format_func=aim, key="compare-metric")
         for column, (key, (label, usual)) in zip((left, middle, right), WEIGHTS.items()):
-            text = column.text_input(label, usual, key=f"compare-{key}", help=SWEEP_HELP)
+            text = column.text_input(label, usual, key=f"compare-{key}", help="Several values (0.5, 0.9) are a sweep.")
             settings[key] = text.strip() if text.strip() in ("auto", "laplace") else specifications.typed(text, label)
     settings["times"] = st.toggle("Measure time", key="compare-times", help=TIMES_HELP)
     return settings

@@ -1,5 +1,4 @@
-"""The race on the Compare page: several strategies on one stream, computed here and animated in the browser by
-race.js."""
+"""The race on the Compare page: several strategies on one stream, computed here, animated in the browser by race.js."""
 
 from typing import Any
 

@@ -148,11 +148,11 @@ def _ranks(store: Store, result: Comparison, view: ResultView) -> None:
 
 
 def _trials(store: Store, result: Comparison, view: ResultView) -> None:
-    tried = [each for each in result.trials() if (each["data"], each["budget"]) == (view.data, view.budget)]
     title = f"{TITLES[result.spec.criterion]} ({NAMES[result.spec.evaluation]})"
     rows = [
         {"algorithm": each["algorithm"], "settings": figures.settings(each["settings"]), title: each["score"]}
-        for each in tried
+        for each in result.trials()
+        if (each["data"], each["budget"]) == (view.data, view.budget)
     ]
     st.dataframe(rows, hide_index=True, height=min(420, 38 + 35 * len(rows)))
 

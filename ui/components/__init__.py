@@ -15,8 +15,7 @@ HERE = Path(__file__).parent
 
 
 def component(name: str, scripts: Iterable[str], styles: Iterable[str]) -> Mount:
-    """Declare a Streamlit component of these scripts and, after base.css, these style sheets. Return the function that
-    mounts it."""
+    """Declare a Streamlit component of these scripts and, after base.css, style sheets. Return its mount function."""
     mount = st.components.v2.component(f"oal_{name}", js=text(scripts), css=text(["base.css", *styles]))
     return lambda key, data: mount(key=key, data=_readable(data))
 

@@ -51,18 +51,17 @@ class Card {
     document.addEventListener("pointerdown", () => (this.pointed = true), { signal, capture: true });
     document.addEventListener("keydown", (event) => this.takeSpace(event), { signal, capture: true });
     document.addEventListener("keydown", (event) => this.onKey(event), { signal });
-    window.addEventListener("beforeunload", (event) => this.leave(event), { signal });
+    const leave = (event) => {
+      this.closeNote();
+      if (this.pending.length) event.preventDefault();
+    };
+    window.addEventListener("beforeunload", leave, { signal });
     const isStored = ({ key, newValue }) => newValue === null && key?.startsWith(this.outbox.prefix);
     window.addEventListener("storage", (event) => isStored(event) && this.ask(), { signal }); // by another tab
   }
 
   get pending() {
     return this.outbox.events;
-  }
-
-  leave(event) {
-    this.closeNote();
-    if (this.pending.length) event.preventDefault();
   }
 
   remove() {
@@ -121,7 +120,6 @@ class Card {
     this.switch.classList.add("switch");
     this.switch.setAttribute("role", "switch");
     this.noting = this.tool("note", "Note", "Write a note on this item", () => this.openNote());
-    this.noting.classList.add("noting");
     this.guide = this.tool("guidelines", "Guidelines", "What the owner of the session asks for", () => this.unfold());
     this.guide.setAttribute("aria-expanded", false);
     this.smaller = this.tool("smaller", "A−", "Smaller text", () => this.resize(-1));
@@ -757,7 +755,8 @@ class Card {
       put(this.heard, "");
       this.drawLines();
     }
-    const painting = question ? `${question.id} ${isMarked(question)}` : ended;
+    const isMarked = question && [...question.parts, ...(question.features ?? [])].some((part) => part.at(-1));
+    const painting = question ? `${question.id} ${isMarked}` : ended;
     this.place = place;
     this.root.classList.toggle("over", !question && FINAL.includes(end));
     if (painting !== this.painting) {
@@ -770,12 +769,13 @@ class Card {
       this.text.replaceChildren(...beginning);
       this.text.querySelector("a.fact")?.after(this.linkKey);
       this.text.scrollTop = 0;
-      afterPaint(() => {
+      const painted = () => {
         if (rest !== this.rest) return;
         this.text.append(...rest);
         this.seen = Math.min(this.seen, performance.now());
         this.root.dataset.question = question?.id ?? "";
-      });
+      };
+      requestAnimationFrame(() => setTimeout(painted));
     }
     const why = this.pass?.why ?? question?.why ?? "";
     put(this.why, why);
@@ -899,10 +899,6 @@ function summary(labels) {
   return labels.includes(1) ? 1 : labels.includes(-1) ? -1 : 0;
 }
 
-function isMarked({ parts, features }) {
-  return [...parts, ...(features ?? [])].some((part) => part.at(-1));
-}
-
 // Labels left after the current item.
 function spare({ counters, question }) {
   return counters.budget - counters.labels - Boolean(question);
@@ -974,15 +970,15 @@ function ending({ end, counters, result, found = [] }) {
   };
   return [
     h("p.end.strong", ends[end] ?? "There is nothing to label now"),
-    ...(end === REMOVED ? [h("nav.next", { "aria-label": "What comes next" }, link("All sessions", "./"))] : []),
+    ...(end === REMOVED ? [h("p.next", allSessions())] : []),
     h("table.found", ...found.map(([name, value]) => h("tr", h("th", { scope: "row" }, name), h("td", value)))),
     h("p", result ?? "Every answer is saved."),
   ];
 }
 
 // A link that Streamlit follows like the browser's Back, without a reload, which would forget the annotator's name.
-function link(name, href) {
-  const node = h("a", { href }, name);
+function allSessions() {
+  const node = h("a", { href: "./" }, "All sessions");
   node.onclick = (event) => {
     if (event.shiftKey || isModified(event)) return; // the browser opens a new tab or window
     event.preventDefault();
@@ -990,12 +986,6 @@ function link(name, href) {
     dispatchEvent(new PopStateEvent("popstate"));
   };
   return node;
-}
-
-// Browser
-
-function afterPaint(callback) {
-  requestAnimationFrame(() => setTimeout(callback));
 }
 
 export default mounting(Card, ({ session }) => session);

@@ -7,6 +7,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -50,7 +51,7 @@ def card(server: CardServer, is_idle: bool) -> None:
 
 def route() -> Address:
     """Return the route of the app that answers the requests of the card."""
-    return api.address(PATH + "{session:int}", _answer, ["POST"])
+    return api.address(PATH + "{session:int}", partial(api.answer, admit=_admit, act=_act), ["POST"])
 
 
 def pictures() -> Address:
@@ -70,10 +71,6 @@ def _picture(request: Request) -> Response:
     return Response(content, media_type=kind, headers={"Cache-Control": "private, max-age=600"})
 
 
-async def _answer(request: Request) -> Response:
-    return await api.answer(request, _admit, _act)
-
-
 async def _admit(request: Request) -> tuple[access.Standing, str, Route]:
     """Return the permissions of the sender of a request, the name of the client, and the route, once the client has a
     turn. Raise Refusal if it would wait too long, or if the log-in has ended; the browser then keeps its events."""
@@ -82,8 +79,7 @@ async def _admit(request: Request) -> tuple[access.Standing, str, Route]:
         raise Refusal(401, who.problem)
     access.STANDING.set(who)  # a context variable: set for this request only
     client = who.mail or (request.client.host if request.client else "")
-    seconds = api.turns_of(client).reserve(api.PATIENCE_SECONDS)
-    if seconds is None:
+    if (seconds := api.turns_of(client).reserve(api.PATIENCE_SECONDS)) is None:
         raise Refusal(429, f"A person may send {api.CALLS_PER_SECOND:g} requests a second.", Retry_After="1")
     await asyncio.sleep(seconds)
     return who, client, Route(_payload, "annotator", messages.CardRequest, MOST_BYTES)
@@ -160,9 +156,7 @@ def _store_new(key: str, kind: Any, handle: Callable, events: Any, name: str, lo
     return [id for id in ids if id in stored], st.session_state.get(f"{key}-problem")
 
 
-def store_events(
-    kind: Any, handle: Callable, events: list[Any], name: str, login: bool
-) -> tuple[list[str], str | None]:
+def store_events(kind: Any, handle: Callable, events: list, name: str, login: bool) -> tuple[list[str], str | None]:
     """Pass events to `handle`, in their order. Return the ids to acknowledge, and the first problem.
 
     The annotator is the log-in, or without one the name that was typed in when the event was made.
@@ -197,8 +191,7 @@ def _data(key: str, payload: Callable, acked: list, problem: str | None) -> dict
     try:
         data = st.session_state[f"{key}-shown"] = payload()
     except StorageError as error:
-        data = st.session_state.get(f"{key}-shown")
-        if data is None:
+        if (data := st.session_state.get(f"{key}-shown")) is None:
             raise
         return data | {"acked": [], "error": problem or error_in_words(error)}
     return data | {"acked": acked}

@@ -44,12 +44,9 @@ class ItemList {
       this.typing = setTimeout(() => this.turn({ search: whole(this.search.value) }), TYPED);
     };
     this.filter.onchange = () => this.turn({ show: this.filter.value });
-    for (const [button, by] of [
-      [this.newer, -1],
-      [this.older, 1],
-    ]) {
-      button.onclick = () => button.ariaDisabled === "true" || this.turn({ page: this.view.page + by });
-    }
+    const go = (button, by) => button.ariaDisabled === "true" || this.turn({ page: this.view.page + by });
+    this.newer.onclick = () => go(this.newer, -1);
+    this.older.onclick = () => go(this.older, 1);
     this.several.onclick = () => this.together(!this.batch);
     this.store.onclick = () => this.storeBatch();
     this.listening = new AbortController();
@@ -316,20 +313,15 @@ class ItemList {
   }
 
   line(row, open, pending, kept) {
-    const head = button(
-      "button.head.column.bare",
-      { "aria-expanded": open, "data-at": `${row.id}` },
-      () => this.look({ open: open ? null : row.id, walk: false }),
-      h(
-        "span.first.wrap.tiny",
-        ...row.chips.map(([name, kind]) => h("span", { class: `chip cut ${kind}`, dir: "auto" }, name)),
-        ...(kept ? [h("span.chip.quiet", "kept")] : []),
-        h("span.id.cut.grow.muted", { dir: "auto" }, row.title),
-        h("span.when.muted", { title: row.when ?? "" }, row.side ?? when(row.when)),
-      ),
-      ...(open ? [] : [h("span.snippet.clamp.plain", { dir: "auto" }, row.snippet), ...this.tagged(row)]),
-      ...(row.by ? [h("span.by.cut.muted.tiny", { dir: "auto" }, row.by)] : []),
-    );
+    const attributes = { "aria-expanded": open, "data-at": `${row.id}` };
+    const look = () => this.look({ open: open ? null : row.id, walk: false });
+    const chips = row.chips.map(([name, kind]) => h("span", { class: `chip cut ${kind}`, dir: "auto" }, name));
+    if (kept) chips.push(h("span.chip.quiet", "kept"));
+    const title = h("span.id.cut.grow.muted", { dir: "auto" }, row.title);
+    const time = h("span.when.muted", { title: row.when ?? "" }, row.side ?? when(row.when));
+    const head = button("button.head.column.bare", attributes, look, h("span.first.wrap.tiny", ...chips, title, time));
+    if (!open) head.append(h("span.snippet.clamp.plain", { dir: "auto" }, row.snippet), ...this.tagged(row));
+    if (row.by) head.append(h("span.by.cut.muted.tiny", { dir: "auto" }, row.by));
     const node = h("li", { class: open ? "open" : "" }, head);
     if (open) node.append(this.inside(row, pending));
     return node;
@@ -364,8 +356,8 @@ class ItemList {
       if (pending === null && !current) this.act({ row: row.id, action: value });
     };
     const attributes = { dir: "auto", "aria-pressed": pressed, "data-at": `${row.id}-${value}` };
-    const key = keys?.length ? [h("kbd", { "aria-hidden": "true" }, keys[0].toUpperCase())] : [];
-    const node = button("button", attributes, choose, ...key, name);
+    const own = keys?.length ? [key(keys[0].toUpperCase())] : [];
+    const node = button("button", attributes, choose, ...own, name);
     disable(node, pending !== null);
     return node;
   }

@@ -139,7 +139,8 @@ def row(session: Run, item: dict[str, Any]) -> dict[str, Any]:
     position, whole = item["position"], item["whole"]
     above, text = above_text(session, position, item["text"]), item["text"]
     if text is None:
-        text = _features(session, position) if whole else ""
+        numbers = file_numbers(session.dataset, position) if whole else ()
+        text = "\n".join(f"{name}: {value}" for _, name, value in numbers)
     text = text[above.begins :]
     return {
         "id": item["row"],
@@ -150,8 +151,3 @@ def row(session: Run, item: dict[str, Any]) -> dict[str, Any]:
         "brief": item["text"] is not None and not above.facts and len(above.title) + len(text) < SNIPPET_CHARACTERS,
         "text": text if whole else None,
     }
-
-
-def _features(session: Run, position: int) -> str:
-    """Return the feature values of an item as its file has them, one per line."""
-    return "\n".join(f"{name}: {value}" for _, name, value in file_numbers(session.dataset, position))

@@ -32,16 +32,11 @@ PHASES = {
     "meaning": "Embedding texts",
     "items": "Adding items",
 }
-LARGER = "Import a larger file {}on the command line: {} import FILE --name NAME"
-SERVER_FILES = f"as a {SERVER}, or "
 GAPS = "Some cells are not numbers ({}). What should be done with them?"
-POSITIVE_HELP = (
-    "Separate several by a comma. Of numbers: from which on, such as >=5. Not needed for yes/no and the like."
-)
+RARE_HELP = "Separate several by a comma. Of numbers: from which on, such as >=5. Not needed for yes/no and the like."
 LABEL, ONE_PAIR, SEVERAL_PAIRS = "Label", "Is {} the label?", "Which of these columns is the label?"
 POSITIVE, UNKNOWN = "Which words are the rare class?", "Which words mean no label?"
 SEVERAL = "Cells may hold several labels ({})"
-MESH_FILE = "Where is the MeSH tree?", "lines such as Heart Diseases;C14.280"
 FIRST_ROW = "The first row"
 PREVIEW, PREVIEW_MORE = "The first items, as they will be imported", "The first items, as they will be added"
 YES_NO = {
@@ -84,7 +79,8 @@ def chosen_file(question: str, kinds: str, key: str = "") -> File | None:
     if folder is None or way == UPLOAD:
         words = f"A file ({kinds}), also as .gz, .bz2, .xz or .zip, or several that belong together"
         uploads = st.file_uploader(words, key=f"{key}upload{nth}", accept_multiple_files=True)
-        small_note(LARGER.format(SERVER_FILES if folder else "", COMMAND))
+        way = f"as a {SERVER}, or " if folder else ""
+        small_note(f"Import a larger file {way}on the command line: {COMMAND} import FILE --name NAME")
         return one_upload(uploads)
     path = st.text_input(f"Path in {literal(folder.name)}", key=f"{key}path{nth}").strip()
     try:
@@ -224,9 +220,7 @@ def choose_label(peek: reading.Peek, end: str) -> str | None:
     """Ask which column holds the labels. Return its name, NONE for no labels, or None until one is chosen."""
     doubt, model_column = peek.label_doubt, peek.model_column
     candidates = [*(doubt.answers[:MAX_CANDIDATES] if doubt else filter(None, [peek.guess.label]))]
-    question = LABEL
-    if doubt:
-        question = ONE_PAIR.format(*candidates) if len(candidates) == 1 else SEVERAL_PAIRS
+    question = (ONE_PAIR if len(candidates) == 1 else SEVERAL_PAIRS).format(*candidates) if doubt else LABEL
     others = [column for column in peek.columns if column not in candidates]
     options = [*candidates, *([] if model_column else [NONE]), *([OTHER] if others else [])]
     names = {NONE: "no labels", OTHER: "another column"}
@@ -275,10 +269,9 @@ def _positive_words(
     """Ask for the words of the rare class: as chips with their counts, or in a field if there are too many."""
     words = [word for word in counts if word and word not in reading.gaps_among(counts)]
     if words and len(words) <= MAX_CHIPS:
-        chosen = _chips(POSITIVE, words, counts, proposed, f"positive-{label}{end}")
-        return tuple(chosen)
+        return tuple(_chips(POSITIVE, words, counts, proposed, f"positive-{label}{end}"))
     example = "e.g. " + ", ".join(sorted({row.get(label, "") for row in peek.rows} - {""})[:2])
-    typed = st.text_input("Positive label words", key=f"positive{end}", placeholder=example, help=POSITIVE_HELP)
+    typed = st.text_input("Positive label words", key=f"positive{end}", placeholder=example, help=RARE_HELP)
     return tuple(word.strip() for word in typed.split(",") if word.strip())
 
 
@@ -290,11 +283,8 @@ def _unknown_words(
     usual = peek.guess.unknown if label == peek.guess.label else None
     proposed = proposal.unknown if usual is None else usual
     others = [word for word in counts if word and word not in positive]
-    words = (
-        others
-        if proposal.each_word and len(others) <= MAX_CLASS_CHIPS
-        else [word for word in others if reading.may_be_gap(word)]
-    )
+    are_few = proposal.each_word and len(others) <= MAX_CLASS_CHIPS
+    words = [word for word in others if are_few or reading.may_be_gap(word)]
     chosen: list[str] = [*proposed]
     if words and len(words) <= MAX_CHIPS:
         chosen = _chips(UNKNOWN, words, counts, [each for each in proposed if each in words], f"unknown-{label}{end}")
@@ -315,9 +305,9 @@ def _chips(question: str, words: list[str], counts: dict[str, int], default: Seq
 
 def show_first_items(file: File, described: Described, columns: reading.Columns) -> None:
     """Show how a file is read, and a few items as they will be imported: text, label, and other fields."""
-    _, reader, encoding, layout = described
-    make = partial(import_process.first_items, file, columns, reader, encoding, layout)
-    _show_items(PREVIEW, columns.label, make, file, columns, reader, encoding, layout)
+    settings = columns, *described[1:]
+    make = partial(import_process.first_items, file, *settings)
+    _show_items(PREVIEW, columns.label, make, file, *settings)
 
 
 def show_more_items(
@@ -356,7 +346,7 @@ def _item_html(item: preview.FirstItem, label: str | None) -> str:
 
 def mesh_terms() -> tuple[str, ...]:
     """Ask for a MeSH tree file and a tree number. Return the terms at and below it, or () until both are given."""
-    tree = chosen_file(*MESH_FILE, "tree-")
+    tree = chosen_file("Where is the MeSH tree?", "lines such as Heart Diseases;C14.280", "tree-")
     number = st.text_input("Positive tree number, with all below it", placeholder="e.g. C14.280", key="number").strip()
     if not (tree and number):
         return ()
@@ -377,8 +367,7 @@ def _identity(file: File) -> tuple:
 
 
 def once(what: str, file: File, *settings: Any, make: Callable[..., Any]) -> Any:
-    """Return the result of `make`, which looks at the file, cached in the browser session under `what` by file and
-    settings."""
+    """Return the result of `make`, which looks at the file, cached in the browser under `what` by file and settings."""
     key = _identity(file)
     if st.session_state.get(what, (None,))[0] != key:
         st.session_state[what] = key, {}

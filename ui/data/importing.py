@@ -73,8 +73,7 @@ def shown_with(peek: reading.Peek, columns: reading.Columns) -> reading.Columns:
     used = {*columns.text, columns.label, columns.id, *(columns.features or ()), *numbers, *peek.lists}
     if not (left := details.unused_columns(peek.columns, used)):
         return columns
-    words = {column: [row.get(column, "") for row in peek.rows] for column in left}
-    usual = details.usually_shown(left, words)
+    usual = details.usually_shown(left, {column: [row.get(column, "") for row in peek.rows] for column in left})
     chosen = st.multiselect("Show with each item", left, usual, key="shown", help=SHOW_HELP)
     return replace(columns, shown_columns=tuple(chosen))
 
@@ -89,9 +88,7 @@ def vectors_file(key: str) -> ask.File | None:
 def import_form(store: Store) -> None:
     """Show the form that imports a file: choose it, confirm its layout, name its columns."""
     file = ask.chosen_file("Where is the file?", ask.USUAL_FORMATS)
-    if not file:
-        return
-    if not (described := ask.describe(file)):
+    if not (file and (described := ask.describe(file))):
         return
     peek, reader, encoding, layout = described
     columns, more = ask.choose_columns(peek, file), dict[str, Any]()
@@ -179,8 +176,7 @@ def show_dataset(row: dict[str, Any]) -> None:
 
 def show_batches(batches: list[dict[str, Any]]) -> None:
     """Show the share of words that were new to the vocabulary, for each batch of items that was added."""
-    later = [batch for batch in batches if batch["first"] and batch["words"]]
-    if not later:
+    if not (later := [batch for batch in batches if batch["first"] and batch["words"]]):
         return
     st.text(f"Added last: {feeds.novelty(later[-1]['words'], later[-1]['new_words'], batches)}")
     with st.expander("Batches"):

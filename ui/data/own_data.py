@@ -112,9 +112,8 @@ def show_sample(store: Store, row: dict[str, Any]) -> None:
     with st.container(border=True):
         places = Random(f"{data.id} {draw}").sample(range(row["items"]), min(SAMPLE_ITEMS, row["items"]))
         items = store.items(data.id, places, texts=True)
-        st.html(
-            f'{STYLE}<ol class="oal-look" tabindex="0">{"".join(_line(data, items[place]) for place in places)}</ol>'
-        )
+        lines = "".join(_line(data, items[place]) for place in places)
+        st.html(f'{STYLE}<ol class="oal-look" tabindex="0">{lines}</ol>')
         if st.button(OTHERS.format(len(places)), key="look-again"):
             st.session_state["look"] = draw + 1
             st.rerun()
@@ -122,8 +121,7 @@ def show_sample(store: Store, row: dict[str, Any]) -> None:
 
 def _line(data: Dataset, item: dict[str, Any]) -> str:
     """Return the beginning of an item as an HTML list item."""
-    words = item["text"]
-    if words is None:
+    if (words := item["text"]) is None:
         words = ", ".join(f"{name} {value}" for _, name, value in file_numbers(data, item["position"], ITEM_NUMBERS))
     words = " ".join(words.split())
     return f'<li dir="auto">{html.escape(words[:ITEM_CHARACTERS])}{"…" * (len(words) > ITEM_CHARACTERS)}</li>'

@@ -38,7 +38,6 @@ GUIDELINES_HINT = "What counts as relevant, and what does not"
 MORE = "More settings: team, live feed, guarantees, algorithm"
 RELEVANT = "Relevant"
 LABEL_SECONDS = 5  # that people usually need for a label
-DURATION = "{} take about {}."
 LABELS_OF_CLASS = 10  # that a model needs: with 5 for each of 26 letters its accuracy was .55, with 12 it was .77
 FEW = "{} are few for {} classes: about {} for each are needed, {:,} in all."
 CLASSES_HELP = "Separated by commas, in the order of their keys."
@@ -90,7 +89,6 @@ WHAT_COUNTS_HELP = (
     "more items in the list are wrong (the sum of sensitivity and specificity)."
 )
 WANTED = {FIND: "The items themselves", STREAM: "A model for later items"}
-PASSED_ONCE = "An audit, and a rule that does not draw, pass the file once, as a stream."
 WANTED_HELP = (
     "The items themselves: questions come from the whole file, where they help most to find its items; one in ten is "
     "random, so that the figures stay true. A model for later items: the file is passed once, as if its items came one "
@@ -157,7 +155,7 @@ def new_session(datasets: list[dict[str, Any]]) -> tuple[dict[str, Any], bool]:
         finds = goal == FIND and "column" not in classes and kind.rule in paceable()
         plan = _plan(kind.rule, finds) | {"goal": FIND if finds else STREAM}
         if goal == FIND and not finds:
-            small_note(PASSED_ONCE)
+            small_note("An audit, and a rule that does not draw, pass the file once, as a stream.")
         some = st.container()
         more = _more(many) | shares | {"guidelines": guidelines, "owner": annotator(), "name": name or None}
     labels, whole, measures = _labels_of_file(row, many, classes)
@@ -214,7 +212,8 @@ def _promise(row: dict[str, Any], asked: int, budget: int, items: int, classes: 
     precisely they will show the quality of the model. classes: number of classes, 0 for one rare class."""
     if cap := capped_words(asked, items):
         yield cap
-    yield DURATION.format(counted(budget, "label"), counted(max(1, round(budget * LABEL_SECONDS / 60)), "minute"))
+    minutes = max(1, round(budget * LABEL_SECONDS / 60))
+    yield f"{counted(budget, 'label')} take about {counted(minutes, 'minute')}."
     if budget < (enough := LABELS_OF_CLASS * classes):
         yield FEW.format(counted(budget, "label"), classes, LABELS_OF_CLASS, enough)
     if not (checks or _labelled(row)):
@@ -328,8 +327,7 @@ def _questions(row: dict[str, Any]) -> list[dict[str, Any]]:
 def _column(row: dict[str, Any]) -> dict[str, Any]:
     """Ask for the audited column (labels or scores made by something else). Return arguments of `settings.create`, or
     {} if no column is chosen."""
-    columns = [name for name in columns_of(row).get("details") or () if name]
-    if not columns:
+    if not (columns := [name for name in columns_of(row).get("details") or () if name]):
         return {}
     left, right = st.columns(2)
     chosen = left.multiselect(AUDIT, columns, placeholder="None", key=f"new-column-{row['id']}", help=AUDIT_HELP)
@@ -340,8 +338,7 @@ def _column(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _add_seeds(row: dict[str, Any], questions: list[dict[str, Any]]) -> None:
-    """Ask for words and example texts of each question, and add them to the question's record. Report unknown words and
-    questions."""
+    """Ask for words and example texts per question, and add them to its record. Report unknown words and questions."""
     if row["kind"] != "text":
         return
     written = st.text_area(
@@ -375,8 +372,7 @@ def _read_questions(written: str) -> list[dict[str, Any]]:
 
 @st.cache_data(max_entries=64, show_spinner=False)
 def _question_names(path: str, dataset: int, items: int, _store: Store) -> list[str]:
-    """Return the names of the questions that the file of a data set answers, without names that the form does not
-    accept."""
+    """Return the names of the questions that the file of a data set answers, without names that the form refuses."""
     names = Dataset(_store, dataset).question_names()
     fitting = (name for name in names if len(name) <= LONGEST_NAME and not {*"|:\n"} & {*name})
     return [*islice(fitting, MOST_QUESTIONS)]
@@ -480,18 +476,16 @@ def _more(many: bool) -> dict[str, Any]:
     left, middle, right = st.columns(3)
     shuffled = left.selectbox("Order", ["As stored", "Shuffled by the seed"], key="new-order") != "As stored"
     seed = middle.number_input("Seed", 0, 2**31, 0, key="new-seed")
-    after = ["Last weights", "Averaged weights"]
-    if many:
-        averaged = right.selectbox("After the budget", after, key="new-averaged") != after[0]
-        return {"shuffled": shuffled, "seed": seed, "averaged": averaged}
-    theta = right.number_input("Threshold", value=0.0, format="%g", step=None, key="new-theta", help=THRESHOLD_HELP)
-    left, middle, right = st.columns(3)
-    metric = left.selectbox("Aim", list(AIMS), format_func=AIMS.__getitem__, key="new-metric", help=AIM_HELP)
-    weight = middle.number_input(
-        "Weight of the rare class", 0.01, 0.99, 0.5 if metric == "sum" else 0.9, key=f"new-w-{metric}",
-        help="Of sensitivity against specificity, or of a miss against a false alarm.",
-    )  # fmt: skip
-    averaged = right.selectbox("After the budget", after, key="new-averaged") != after[0]
-    weights = metrics.Weights(alpha_p=weight) if metric == "sum" else metrics.Weights(c_p=weight)
-    ordered = {"shuffled": shuffled, "seed": seed, "averaged": averaged}
-    return ordered | {"theta": theta, "metric": metric, "weights": weights}
+    own: dict[str, Any] = {"shuffled": shuffled, "seed": seed}
+    if not many:
+        theta = right.number_input("Threshold", value=0.0, format="%g", step=None, key="new-theta", help=THRESHOLD_HELP)
+        left, middle, right = st.columns(3)
+        metric = left.selectbox("Aim", list(AIMS), format_func=AIMS.__getitem__, key="new-metric", help=AIM_HELP)
+        weight = middle.number_input(
+            "Weight of the rare class", 0.01, 0.99, 0.5 if metric == "sum" else 0.9, key=f"new-w-{metric}",
+            help="Of sensitivity against specificity, or of a miss against a false alarm.",
+        )  # fmt: skip
+        own |= {"theta": theta, "metric": metric}
+        own["weights"] = metrics.Weights(alpha_p=weight) if metric == "sum" else metrics.Weights(c_p=weight)
+    after = right.selectbox("After the budget", ["Last weights", "Averaged weights"], key="new-averaged")
+    return own | {"averaged": after == "Averaged weights"}

@@ -14,8 +14,6 @@ from .. import page
 from ..page import annotator, counted, entry, remove_after_asking
 
 LABEL, REPLAY = "pages/1_Label.py", "pages/3_Replay.py"
-PREPARING = "Preparing the demo…"
-CAN_BE_RESTORED = f"It can be restored on this page for {RESTORABLE.days} days."
 
 
 def start(session: int) -> None:
@@ -26,7 +24,7 @@ def start(session: int) -> None:
 
 def try_demo(store: Store, which: str, settings: dict[str, Any] | None = None) -> None:
     """Start a new session of a demo, with the demo's own settings unless `settings` are given, and open the session."""
-    with st.spinner(PREPARING):
+    with st.spinner("Preparing the demo…"):
         chosen = settings or demo.DEMOS[which].session
         session = create(store, demo.dataset(store, which), **chosen, owner=annotator())
     start(session)
@@ -38,10 +36,9 @@ def show_session(store: Store, row: dict[str, Any]) -> None:
     when = datetime.fromisoformat(row["worked_at"]).strftime("%d %b %H:%M UTC")
     own = [row["dataset_name"]] if row["name"] != row["dataset_name"] else []
     left.html(entry(row["name"], *own, needs(row) or row["algorithm"], when))
-    used = row["labels"] / row["budget"]
     kinds = f"{len(row['classes'])} classes" if row["classes"] else f"{row['positives']:,} positive"
-    text = f"{row['labels']:,} of {row['budget']:,} labels, {kinds}"
-    middle.progress(min(1.0, used), text)
+    used = min(1.0, row["labels"] / row["budget"])
+    middle.progress(used, f"{row['labels']:,} of {row['budget']:,} labels, {kinds}")
     with right.container(horizontal=True, horizontal_alignment="right"):
         done = row["round"] is not None and not row["waits"]
         word = "Result" if done else "Resume"
@@ -66,14 +63,13 @@ def remove(store: Store, row: dict[str, Any]) -> None:
             f"the session {row['name']} with its {answers}",
             lambda: owned(store, row),
             partial(store.remove_session, row["id"], annotator()),
-            CAN_BE_RESTORED,
+            f"It can be restored on this page for {RESTORABLE.days} days.",
         )
 
 
 def show_removed(store: Store) -> None:
     """Show the user's own removed sessions, each with a button that restores it."""
-    rows = [row for row in store.removed_sessions() if owned(store, row)]
-    if not rows:
+    if not (rows := [row for row in store.removed_sessions() if owned(store, row)]):
         return
     with st.expander(f"Removed ({len(rows)})"):
         for row in rows:

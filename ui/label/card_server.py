@@ -31,9 +31,7 @@ from ..components.pulse import idle_seconds
 from ..page import check_may_answer, checked_role, counted, removed_in_words, store, stored_settings
 from . import messages
 
-OPENING = "Opening the session…"
 MORE_ITEMS = "New items will appear here automatically."
-OTHERS_ANSWER = "A question that stays unanswered for {:g} minutes comes to you."
 QUOTA = "You have given your {}. Thank you."
 OTHER_TAB = "this item was answered already{}. To change the answer, correct it under History."
 
@@ -71,7 +69,7 @@ def with_keys(tags: Iterable[str], class_keys: Iterable[list[str]]) -> list[dict
     return [{"name": name, "keys": free[place : place + 1]} for place, name in enumerate(tags)]
 
 
-@st.cache_resource(max_entries=MOST_OPEN, show_spinner=OPENING)
+@st.cache_resource(max_entries=MOST_OPEN, show_spinner="Opening the session…")
 def card_server(session: int) -> CardServer:
     """Return the card server of a session, opened once in this server process."""
     return CardServer(session)
@@ -320,8 +318,7 @@ class CardServer:
             return self._views[name][1]
 
     def in_background(self, name: str, compute: Callable[[], Any], every: int = 1) -> Any:
-        """Return the cached data `name`, and recompute it in the background if the log has changed, at every `every`-th
-        change alone.
+        """Return cached data `name`, and recompute it in the background if the log changed, at each `every`-th change.
 
         A page waits only if nothing is cached yet, for at most FIRST_WAIT_SECONDS. Return None if it takes longer.
         """
@@ -367,7 +364,8 @@ class CardServer:
         if end == "joining":
             return f"Joining takes a few seconds the first time a second person opens this session.\n{SAVED}"
         if end == "others":
-            return f"{OTHERS_ANSWER.format(self.session.settings.lease / 60)}\n{SAVED}"
+            minutes = self.session.settings.lease / 60
+            return f"A question that stays unanswered for {minutes:g} minutes comes to you.\n{SAVED}"
         return "\n".join([SAVED, *self._more_items(end)])
 
     def _more_items(self, end: str | None) -> list[str]:

@@ -19,17 +19,14 @@ from ..metric_table import table
 from ..page import annotator, capitalized, complain, counted, small_note
 from .card_server import CardServer
 
-TAKE = "Items to take, surest first"
 EMPTY = "The list is empty. Add labels, or search in List for an item that belongs in it."
 GO_THROUGH = "Go through the list"
 GO_THROUGH_HELP = "Opens it next to the card, without the items that have a label. Your answers make it better."
-CONTINUES = "Labeling continues at item {:,}, where the budget ran out."
 OFFERED_LABELS = 100
 CLASSES = "Class", "Answered", "Predicted", "In all", "Right"
 RIGHT = (
     "Answers count as right. The share of the predictions is estimated from the questions that were drawn at random."
 )
-REST_OF_ITEMS = "Another pass over the {} without an answer"
 REST_OF_ITEMS_HELP = (
     "Starts a session with the same settings. It begins with all answers of this one, and asks about the other items "
     "only."
@@ -37,8 +34,7 @@ REST_OF_ITEMS_HELP = (
 
 
 def ending(server: CardServer) -> None:
-    """Show the next steps of a session that has ended and has no question left, in the card's fragment below the
-    card."""
+    """Show the next steps of a session that has ended and has no question left, in the card's fragment, below it."""
     session = server.session
     if not session.place.progress.end:
         return
@@ -72,7 +68,8 @@ def _classes(server: CardServer) -> None:
 def _another_pass(session: Session) -> None:
     """Show a button that starts a session over the items without a label, if there are any, and then opens it."""
     left = session.rounds - len(another_pass.labels(session).labels)
-    if left and st.button(REST_OF_ITEMS.format(counted(left, "item")), key="another-pass", help=REST_OF_ITEMS_HELP):
+    words = f"Another pass over the {counted(left, 'item')} without an answer"
+    if left and st.button(words, key="another-pass", help=REST_OF_ITEMS_HELP):
         try:
             following = another_pass.begin(session, annotator())
         except SessionError as error:
@@ -82,8 +79,7 @@ def _another_pass(session: Session) -> None:
 
 
 def _list(server: CardServer) -> None:
-    """Show a slider for the number of top-ranked items, the quality of the list up to this number, and a button that
-    downloads these items."""
+    """Show a slider for the number of top-ranked items, the quality up to it, and a button that downloads them."""
     session = server.session
     ranking: Ranking = server.cached("ranking", lambda: outcome.of_session(session).ranking)
     if not ranking.listed:
@@ -91,7 +87,7 @@ def _list(server: CardServer) -> None:
     items, usual = ranking.rounds.size, ranking.listed
     steps = {step for size in (10**power for power in range(1, 8)) for step in (size, 2 * size, 5 * size)}
     sizes = sorted({step for step in steps if step < min(items, 2 * usual)} | {usual, items})
-    first = st.select_slider(TAKE, sizes, usual, format_func=lambda size: f"{size:,}", key="take")
+    first = st.select_slider("Items to take, surest first", sizes, usual, "{:,}".format, key="take")
     if depths := ranking.depths([first]):
         small_note(capitalized(depths[0].sentence))
     with st.container(horizontal=True):
@@ -119,7 +115,8 @@ def more_labels(session: Session, key: str) -> None:
                 st.rerun()
     if session.settings.goal == FIND:
         return
-    words = [CONTINUES.format(session.next_round + 1)] if session.place.progress.end else []
+    continues = f"Labeling continues at item {session.next_round + 1:,}, where the budget ran out."
+    words = [continues] if session.place.progress.end else []
     if not session.labelled:
         words.append(estimates.forecast(session.state.budget + labels, session.multiclass))
     if words:

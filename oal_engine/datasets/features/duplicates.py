@@ -84,8 +84,7 @@ def counted(words: WordSets) -> tuple[np.ndarray, np.ndarray]:
     number of near-duplicates of each of these texts."""
     firsts, first = Firsts(words.of), np.arange(words.ends.size - 1)
     for position, (own, text) in enumerate(texts_of(words)):
-        original = firsts.find(own, text)
-        if original is None:
+        if (original := firsts.find(own, text)) is None:
             firsts.add(position, own, text)
         else:
             first[position] = original

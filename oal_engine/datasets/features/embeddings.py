@@ -71,14 +71,12 @@ class Embedding:
         from scipy import sparse
 
         used, places = np.unique(tokens.indices, return_inverse=True)
-        counts = self.counts[used]
-        weights = COMMON_SHARE / (COMMON_SHARE + counts / max(1, self.counts.sum()))
+        weights = COMMON_SHARE / (COMMON_SHARE + self.counts[used] / max(1, self.counts.sum()))
         distinct, which = np.unique(tokens.data, return_inverse=True)
         count_weights = np.array([1 + exact_log(float(count)) for count in distinct.tolist()])
         values = (weights[places] * count_weights[which]) if used.size else np.empty(0)
         weighted = rows.as_rows(sparse.csr_array((values, places, tokens.indptr), (tokens.shape[0], used.size)))
-        table = rows.read_only(self.table[used], np.float32)
-        return truncated_svd.multiply(weighted, table).astype(np.float32)
+        return truncated_svd.multiply(weighted, rows.read_only(self.table[used], np.float32)).astype(np.float32)
 
     def _tokens(self, texts: Sequence[str]) -> sparse.csr_array:
         """Count each token in each text: shape (texts, tokens)."""

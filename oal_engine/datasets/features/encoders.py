@@ -1,7 +1,6 @@
 """The encoders that turn a text into a vector of its meaning. Their weights come in packages: nothing is downloaded.
 
-To add one, add an entry to ENCODERS; it is a choice of features by that name. `embeddings.py` has the encoders of a
-folder.
+To add one, enter it in ENCODERS; it is a choice of features by that name. `embeddings.py` has the encoders of a folder.
 """
 
 from __future__ import annotations
@@ -45,8 +44,7 @@ class Encoder:
     """An encoder whose weights come in a package.
 
     package: its name and version for pip. module: the name to import. weights: the files in the module's folder, each
-    with its SHA-256. width: of its vectors. seconds: processor time for a thousand characters. load: starts the encoder
-    in that folder.
+    with its SHA-256. width: of its vectors. seconds: processor time for a thousand characters. load: starts it there.
     """
 
     name: str
@@ -204,8 +202,7 @@ TextEncoder: TypeAlias = Encoder | embeddings.Embedding
 
 
 def usual_seconds(columns: Columns) -> float:
-    """Return the processor time for a thousand characters of a file that is imported as usual: 0 if its items are not
-    encoded."""
+    """Return the processor time for a thousand characters of a file imported as usual: 0 if it is not encoded."""
     return ENCODERS["sentences"].seconds if columns.text and not columns.features else 0.0
 
 

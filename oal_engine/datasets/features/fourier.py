@@ -38,8 +38,7 @@ def fit(table: np.ndarray, seed: int = 0) -> Fourier:
 def waves(fourier: Fourier, table: np.ndarray) -> np.ndarray:
     """Compute the Fourier features of a table of standardized columns: float32, shape (rows, 2 * WAVES).
 
-    Each row has squared length SHARE. The features are not centered: their mean serves as an intercept for learners
-    that have none.
+    Each row has squared length SHARE. They are not centered: their mean is an intercept for learners that have none.
     """
     frequencies = _frequencies(fourier["seed"], fourier["bandwidth"], table.shape[1])
     result = np.empty((len(table), 2 * WAVES), np.float32)

@@ -33,12 +33,11 @@ class Projection:
         latent = np.empty((np.shape(terms)[0], self.numbers.shape[1]), np.float32)
         for first in range(0, len(latent), CHUNK_TEXTS):
             chunk = slice(first, first + CHUNK_TEXTS)
-            latent[chunk] = np.sqrt(weight) * self._project(cast(SparseRows, rows.as_rows(terms[chunk])))
+            own = cast(SparseRows, rows.as_rows(terms[chunk]))
+            projected = unit(truncated_svd.multiply(own, self.numbers[:-1]))
+            centered = np.where(projected.any(axis=1, keepdims=True), projected - self.numbers[-1], 0)
+            latent[chunk] = np.sqrt(weight) * unit(centered)
         return latent
-
-    def _project(self, terms: SparseRows) -> np.ndarray:
-        projected = unit(truncated_svd.multiply(terms, self.numbers[:-1]))
-        return unit(np.where(projected.any(axis=1, keepdims=True), projected - self.numbers[-1], 0))
 
 
 def fitted_texts(texts: int) -> np.ndarray:

@@ -75,9 +75,8 @@ def _trees(cuts: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Grow the trees. Return the column and the cut of each node, both of shape (TREES, LEAVES - 1): the children of
     node k are 2 k + 1 and 2 k + 2.
 
-    A node draws one of the columns that can still divide its rows, the more often the more pairs of the column's cuts
-    differ, and one of the cuts of this column that are left. If no column can divide them, the cut is infinite: all
-    rows go left.
+    A node draws one of the columns that still divide its rows, the more often the more pairs of the column's cuts
+    differ, and one of this column's cuts that are left. If none can divide them, the cut is infinite: all go left.
     """
     first, after = _equal(cuts)
     pairs = (CUTS - (after - first)).sum(axis=1, dtype=np.int32)

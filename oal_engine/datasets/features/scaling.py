@@ -29,8 +29,7 @@ def usual_features(matrix: Matrix, scale: str | None = None) -> str:
     numbers = matrix.data if rows.is_sparse(matrix) else np.asarray(matrix)
     if matrix.shape[1] > FEW_COLUMNS or scale == "none" or np.isin(numbers, (0, 1)).all():
         return "plain"
-    fitting = (each for each in ("leaves", "fourier") if _size(matrix, each) <= USUAL_MAX_BYTES)
-    return next(fitting, "plain")
+    return next((each for each in ("leaves", "fourier") if _size(matrix, each) <= USUAL_MAX_BYTES), "plain")
 
 
 def fit(matrix: Matrix, name: str, features: str = "plain") -> Scaling:

@@ -74,8 +74,7 @@ class Part(NamedTuple):
 
 def same(text: str) -> str:
     """Normalize Unicode: compose marks with letters (NFC), unify full-width digits and letters and half-width kana."""
-    narrow = _WIDE_OR_NARROW.sub(lambda match: normalize("NFKC", match[0]), text)
-    return normalize("NFC", narrow)
+    return normalize("NFC", _WIDE_OR_NARROW.sub(lambda match: normalize("NFKC", match[0]), text))
 
 
 def parts(word: str) -> Iterator[Part]:

@@ -236,8 +236,7 @@ def relabelled(
     y: np.ndarray, classes: Sequence[str], names: Sequence[str] = (), positive: str | None = None
 ) -> np.ndarray:
     """Translate labels 1..K of `classes`; 0 stays 0. With `names`, a class becomes 1 + its index in `names`, or 0 if it
-    is missing there. Without `names`, the class `positive` becomes +1 and all others -1. With neither,
-    all become 0."""
+    is missing there. Without `names`, the class `positive` becomes +1 and all others -1. With neither, all become 0."""
     if names:
         meaning = [names.index(name) + 1 if name in names else 0 for name in classes]
     else:

@@ -28,8 +28,7 @@ def share_of(fitted: TextVectors) -> float:
 
 
 def columns(fitted: TextVectors, vectors: np.ndarray) -> np.ndarray:
-    """Scale vectors to unit length, center them, and scale them to the squared length of their share: float32. Zeros
-    stay zero."""
+    """Scale vectors to unit length, center them, and scale to the squared length of their share: float32. 0 stays 0."""
     result = np.empty(vectors.shape, np.float32)
     for first in range(0, len(vectors), latent.CHUNK_TEXTS):
         chunk = unit(vectors[first : first + latent.CHUNK_TEXTS])

@@ -275,8 +275,7 @@ def fit_count(
     if tokenizer == "rich":
         informative = [each for each in frequent_enough if -each[0] <= most_texts and not _is_letter(each[1])]
         frequent_enough = informative or frequent_enough
-    chosen = sorted(frequent_enough)[:max_terms]
-    if not chosen:
+    if not (chosen := sorted(frequent_enough)[:max_terms]):
         if len(texts) < min_df:
             raise ValueError(f"The file has only {plural(len(texts), 'text')}; at least {min_df} are needed.")
         raise ValueError(f"No term occurs in at least {min_df} of the {len(texts):,} texts.")
@@ -333,8 +332,8 @@ def matrices(folder: Path | None) -> Matrices:
 def count(texts: Sequence[str], settings: dict[str, Any]) -> TermCounts:
     """Count the terms of texts in one block, with the settings of a vocabulary."""
     counter = _TermCounter(settings)
-    counts = counter.count(texts)
-    return TermCounts([*counter.terms], [counts])
+    counts = [counter.count(texts)]
+    return TermCounts([*counter.terms], counts)
 
 
 class _TermCounter:

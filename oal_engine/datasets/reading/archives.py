@@ -79,8 +79,7 @@ def archive(source: Source, formats: Formats) -> ParsedFile:
     elif texts:
         parsed, used = _texts(opened, texts)
     else:
-        refusals = [_reader(opened, path)[1] for path in chosen[:MANY_FILES]]
-        if refusals and all(refusals):
+        if (refusals := [_reader(opened, path)[1] for path in chosen[:MANY_FILES]]) and all(refusals):
             raise DataError(refusals[0])
         names = name_list(paths, 5) or "none"
         raise DataError(f"{source.name} holds no file that can be imported; it has {names}.")
@@ -122,8 +121,7 @@ def _path(member: ZipInfo) -> str:
 
 
 def _named(paths: Sequence[str], source: Source) -> list[str]:
-    """Return the member that the user named, or the members of a folder of that name. Raise DataError if there is
-    none."""
+    """Return the member that the user named, or those of a folder of that name. Raise DataError if there is none."""
     wanted = (source.layout.member or "").strip("/")
     chosen = [path for path in paths if path == wanted or path.startswith(f"{wanted}/")]
     chosen = chosen or [path for path in paths if PurePosixPath(path).name == wanted]
@@ -244,8 +242,7 @@ def _table_with_labels(opened: _Archive, items: _Table, labels: _Table) -> Parse
 
 
 def _texts_with_table(opened: _Archive, paths: Sequence[str], table: _Table) -> ParsedFile | None:
-    """Join text files with a table in which one column names them, by path, by file name, or by file name without
-    suffix."""
+    """Join text files with a table in which one column names them, by path, file name, or file name without suffix."""
     other = opened.parse(table.path, table.reader, whole=True)
     if other.vectors is not None:
         return None
@@ -365,8 +362,7 @@ def several_name(names: Sequence[str]) -> str:
 
 
 def _files(path: Path, name: str, limits: Limits) -> list[Path]:
-    """List a single file, or recursively the files of a folder, sorted by name. Raise DataError if they exceed the
-    limits."""
+    """List a file, or recursively the files of a folder, sorted by name. Raise DataError if they exceed the limits."""
     if not path.is_dir():
         return [path]
     files, size = list[Path](), 0

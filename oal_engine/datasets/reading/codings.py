@@ -118,8 +118,7 @@ def original_cells(columns: Sequence[str], codings: Codings, row: Mapping[int, f
     word that the import did not have."""
     first = 0
     for column in columns:
-        coding = codings.get(column)
-        if coding is None or isinstance(coding, str):
+        if (coding := codings.get(column)) is None or isinstance(coding, str):
             number = row.get(first, 0.0)
             word = coding.split("/")[number != 1] if coding in BOOLEANS and isinstance(coding, str) else number
             yield OriginalCell(column, first, word)
@@ -184,8 +183,7 @@ class Coder:
         """Sort the words that an import collected, so that their indices do not depend on the order of rows; a category
         of yes and no becomes 1 and 0. Return the vectors with the new numbers, and all codings. Raise ManyWordsError if
         a category has too many words."""
-        many = [self.columns[at] for at, places in self._places.items() if len(places) > MAX_WORDS]
-        if many:
+        if many := [self.columns[at] for at, places in self._places.items() if len(places) > MAX_WORDS]:
             raise ManyWordsError(many)
         vectors, codings = vectors.copy(), dict(self.codings)
         for at, places in self._places.items():

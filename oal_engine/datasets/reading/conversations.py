@@ -134,8 +134,7 @@ def _role(key: str, value: Any) -> str | None:
     word = value.strip() if isinstance(value, str) else ""
     if usual := ROLES.get(word.casefold()):
         return usual
-    is_name = key != "type" and len(word.splitlines()) == 1 and len(word) <= ROLE_CHARACTERS
-    return word if is_name else None
+    return word if key != "type" and len(word.splitlines()) == 1 and len(word) <= ROLE_CHARACTERS else None
 
 
 def _words(content: Any) -> str:

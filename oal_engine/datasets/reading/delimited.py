@@ -185,8 +185,7 @@ def _likely(lines: Sequence[str], quotes: Dialect) -> list[str]:
         spaced = delimiter == SPACES
         if spaced and shares:
             break
-        rows = _rows(lines, delimiter=delimiter, skipinitialspace=True, **quotes)
-        if not rows:
+        if not (rows := _rows(lines, delimiter=delimiter, skipinitialspace=True, **quotes)):
             continue
         if spaced:
             rows = [row if row[-1] else row[:-1] for row in rows]

@@ -74,8 +74,7 @@ def encoding_excerpts(content: bytes, start: int) -> dict[str, str]:
     line = max(lines[:100], key=lambda each: len({decoded(each, encoding) for encoding in likely}))
     texts = [decoded(line, encoding) for encoding in likely]
     doubtful = (at for at, characters in enumerate(zip(*texts)) if not characters[0].isascii())
-    differing = (at for at, characters in enumerate(zip(*texts)) if len({*characters}) > 1)
-    at = next(differing, next(doubtful, 0))
+    at = next((at for at, characters in enumerate(zip(*texts)) if len({*characters}) > 1), next(doubtful, 0))
     return {encoding: _excerpt(text, at) for encoding, text in zip(likely, texts)}
 
 
@@ -118,8 +117,7 @@ def _odd_share(content: bytes, encoding: str) -> float:
 
 
 def _capital_share(content: bytes, encoding: str) -> float:
-    """Compute the share of capitals among the non-ASCII characters, rounded to 1/10. It is high if a script is decoded
-    in a wrong encoding."""
+    """Compute the share of capitals among the non-ASCII characters, rounded to 1/10. It is high in a wrong encoding."""
     others = [each for each in content.decode(encoding, "replace") if not each.isascii()]
     return round(10 * sum(map(str.isupper, others)) / max(1, len(others))) / 10
 

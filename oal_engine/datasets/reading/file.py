@@ -173,10 +173,9 @@ def open_items(
         columns = with_details(columns, parsed.columns, words, source.name)
         if vectors:
             parsed = _with_vectors(parsed, vectors, source.name)
-        detail_columns = (*filter(None, columns.details or ()),)
         coder = Coder(columns.features or (), columns.codings, is_import=False)
         build = ItemBuilder(parsed.columns, columns, source.name, width=width, coder=coder)
-        yield parsed, detail_columns, _items(parsed, build, coder)
+        yield parsed, (*filter(None, columns.details or ()),), _items(parsed, build, coder)
 
 
 def _parse_pipe(binary: BinaryIO, opening: Opening) -> tuple[Source, str, ParsedFile, Words]:
@@ -326,8 +325,7 @@ def read_lines(
 ) -> Items:
     """Read items to append from the numbered lines of a feed, in which "" replaces a line that was too long.
 
-    as_json: each line is a JSON object with these columns as keys; otherwise it is a text. label_values, width: as in
-    `read`.
+    as_json: each line is a JSON object with these columns as keys; else a text. label_values, width: as in `read`.
     """
     more = (*(columns.features or ()), *(columns.details or ()))
     wanted = [column for column in (*columns.text, columns.label, columns.id, *more) if column]

@@ -83,9 +83,7 @@ def npz(source: Source) -> ParsedFile:
                 with archive.open(member) as array:
                     _check_header(source, array, member.file_size)
         keys = {"X": ("X", "x"), "label": ("y", "labels"), "id": ("ids",)}
-        columns: dict[str, Any] = {
-            column: arrays[key] for column, names in keys.items() for key in names if key in arrays
-        }
+        columns: dict[str, Any] = {name: arrays[key] for name, own in keys.items() for key in own if key in arrays}
         if {"format", "shape", "data"} <= set(arrays):
             from scipy import sparse
 

@@ -213,8 +213,7 @@ def _prose_columns(words: Words, coded: Collection[str]) -> list[str]:
 def possible_labels(words: Words, columns: Columns) -> tuple[str, ...]:
     """Return the columns that could be the label and must be asked about: two that contradict each other, or, if no
     column is called like a label, those whose values could be labels."""
-    label = columns.label
-    if label is None:
+    if (label := columns.label) is None:
         return _label_candidates(words, columns)
     is_called = any(names.fullmatch(_plain_name(label)) for names in LABEL_NAMES[:2])
     if is_called or not columns.text or "label" not in columns.guessed:

@@ -161,13 +161,11 @@ def with_details(columns: Columns, available: list[str], words: Words, name: str
     """Choose the detail columns, and which of them are shown, unless they are named already. Raise DataError if a
     column to show is not stored."""
     used = {*columns.text, *(columns.features or ()), columns.label, columns.id}
-    stored = columns.details
-    if stored is None:
+    if (stored := columns.details) is None:
         limit = details.MAX_COLUMNS if numbers_of(available) is None else None  # an export keeps all its columns
         unlisted = (column for column in available if not are_lists(words.get(column, ())))
         stored = details.unused_columns(unlisted, used, limit)
-    shown_columns = columns.shown_columns
-    if shown_columns is None:
+    if (shown_columns := columns.shown_columns) is None:
         shown_columns = details.usually_shown(filter(None, stored), words)
     for column in shown_columns:
         if column not in (*stored, *columns.text):
@@ -243,8 +241,7 @@ class _MissingNumbers:
                 f"at line {line:,}{others}: say what becomes of them ({ways})."
             )
         if columns.missing == "drop" and self.counts:
-            complete = [at for at, column in enumerate(names) if column not in self.counts]
-            if not complete:
+            if not (complete := [at for at, column in enumerate(names) if column not in self.counts]):
                 raise DataError(
                     f"All columns of numbers of {name} have cells without a number: choose another --missing."
                 )
@@ -264,8 +261,7 @@ class _Collector:
 
     unique_ids: ids must be unique; it becomes False if a guessed id column has repeated ids. bounded: numbers must be
     at most LARGEST_NUMBER. rows: indices of the items among the readable rows. words: {label word: (count, first
-    line)}. keeps_details: items have details. folder: directory for temporary files with the strings (None: keep them
-    in memory).
+    line)}. keeps_details: items have details. folder: holds temporary files with the strings (None: kept in memory).
     """
 
     unique_ids: bool
@@ -345,8 +341,7 @@ def collect_items(
     if "id" in columns.guessed and not collected.unique_ids and is_import:
         columns = replace(columns, id=None)
         collected.ids = strings(folder, map(str, collected.lines))
-    vectors = parsed.vectors
-    if vectors is not None:
+    if (vectors := parsed.vectors) is not None:
         names = [str(number) for number in range(parsed.first, parsed.first + vectors.shape[1])]
         vectors = vectors if len(collected.rows) == vectors.shape[0] else vectors[collected.rows]
     elif names:

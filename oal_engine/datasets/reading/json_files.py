@@ -43,8 +43,7 @@ def looks_jsonl(lines: list[str]) -> bool:
 
 def looks_json(lines: list[str]) -> bool:
     """Tell whether lines begin a JSON array or object."""
-    begin = _without_mark("".join(lines[:3])).lstrip()
-    return re.match(r'\[\s*[\[{"\]]|\{\s*"', begin) is not None
+    return re.match(r'\[\s*[\[{"\]]|\{\s*"', _without_mark("".join(lines[:3])).lstrip()) is not None
 
 
 def _without_mark(text: str) -> str:
@@ -176,15 +175,13 @@ def _array(source: Source, numbered: Callable[[], Iterator[tuple[int, Any]]]) ->
         pairs = ((number, annotated(each) or each) for number, each in numbered())
         return ((number, each if isinstance(each, dict) else None) for number, each in pairs)
 
-    key = _inner_list([values for _, values in islice(objects(), FIRST_OBJECTS) if values])
-    if key is None:
+    if (key := _inner_list([values for _, values in islice(objects(), FIRST_OBJECTS) if values])) is None:
         return _rows(*_columns(source, objects()), objects())
     return _array(source, lambda: enumerate(_unfolded(objects(), key), 1))
 
 
 def _inner_list(objects: Sequence[Mapping[str, Any]]) -> str | None:
-    """Return the key of the one list of objects with texts, or of texts with one label, in objects that have no text of
-    their own."""
+    """Return the key of the one list of objects with texts, or of texts with one label, in objects without a text."""
     lists: dict[str, list[Any]] = {}
     for key, inner in chain.from_iterable(each.items() for each in objects):
         if _kind(inner, key) in (dict, str):
@@ -376,8 +373,7 @@ def record(line: str) -> dict[str, Any] | None:
 
 def _cells(value: Mapping[str, Any], before: str = "", depth: int = 1) -> Iterator[tuple[str, Any]]:
     """Yield the dotted names and the values of an object and of its nested objects, down to MAX_DEPTH. An object
-    {"choices": [...]}, as Label Studio exports several choices in its short format, is one value: its list. So is a
-    message with a role."""
+    {"choices": [...]}, as in Label Studio's short format, is one value: its list. So is a message with a role."""
     for name, inner in value.items():
         if isinstance(inner, dict) and [*inner] == ["choices"]:
             yield f"{before}{name}", inner["choices"]
@@ -456,10 +452,8 @@ def _categories(cats: Mapping[str, Any]) -> list[str] | str:
 
 def _response(responses: Iterable[Any]) -> Any:
     """Return the value of the first submitted Argilla response, or "" if there is none."""
-    submitted = (
-        each for each in responses if isinstance(each, dict) and each.get("status") not in ("draft", "discarded")
-    )
-    return next((each.get("value", "") for each in submitted), "")
+    valid = (each for each in responses if isinstance(each, dict) and each.get("status") not in ("draft", "discarded"))
+    return next((each.get("value", "") for each in valid), "")
 
 
 def _without(cells: dict[str, Any], *columns: str) -> dict[str, Any]:

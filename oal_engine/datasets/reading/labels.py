@@ -235,8 +235,7 @@ def _signs(words: Skipped, columns: Columns, name: str) -> dict[str, int]:
         return {"": -1 if columns.contains else 0} | {word: 1 if words_of[word] & wanted else -1 for word in counts}
     pairs: Sequence[tuple[str, str]] = PAIRS
     for word in counts:
-        fitting = [pair for pair in pairs if plain(word) in pair]
-        if not fitting:
+        if not (fitting := [pair for pair in pairs if plain(word) in pair]):
             odd = f"; {word!r} at line {words[word][1]:,} does not pair with the others" if pairs is not PAIRS else ""
             raise DataError(f"Column {columns.label!r} of {name} {_unclear(counts, odd)}")
         pairs = fitting

@@ -68,14 +68,11 @@ class ParsedFile(NamedTuple):
 
     def with_cells(self, names: Sequence[str], cells_of: Callable[[int, Cells], Cells]) -> ParsedFile:
         """Add columns. cells_of: function from the line number and the cells of a readable row to its further cells."""
-        rows = (
-            (line, cells if isinstance(cells, str) else [*cells, *cells_of(line, cells)]) for line, cells in self.rows
-        )
+        rows = ((line, row if isinstance(row, str) else [*row, *cells_of(line, row)]) for line, row in self.rows)
         return self._replace(columns=[*self.columns, *names], rows=rows)
 
     def numbered(self, first: int, name: str) -> ParsedFile:
-        """Renumber the columns of sparse vectors from `first`, 0 or 1. Raise DataError if `first` is 1 but there is a
-        column 0."""
+        """Renumber the columns of sparse vectors from `first`, 0 or 1. Raise DataError if it is 1 and a column is 0."""
         if first == self.first or not hasattr(self.vectors, "indptr"):
             return self
         matrix: Any = self.vectors
@@ -145,8 +142,7 @@ def text_of(cell: Any) -> str:
 
 
 def _tokens(cell: str) -> list[str] | None:
-    """Return the strings of a list that is written in Python, JSON or NumPy, such as ["a", "b"]. Return None for any
-    other text."""
+    """Return the strings of a list written in Python, JSON or NumPy, such as ["a", "b"]. None for any other text."""
     cell = cell.strip()
     if cell[:1] + cell[-1:] not in ("[]", "()") or cell[1:].lstrip()[:1] not in ("'", '"'):
         return None

@@ -53,15 +53,13 @@ def live_source(binary: BinaryIO, opening: Opening) -> tuple[str, Source]:
     each line as it arrives. A format that cannot be streamed is read whole first."""
     check_reader(opening.reader)
     name, encoding, limits = opening.name or "", opening.encoding, opening.limits
-    reader = opening.reader
-    if reader is None:
+    if (reader := opening.reader) is None:
         line = cast(io.BufferedReader, binary).peek(1).partition(b"\n")[0]
         refusals.check(line, name, encoding)
         reader = _recognized(line, name, encoding)
     content = bytearray()
     if reader in BINARY:
-        content = whole_content(binary, limits, name)
-        binary = io.BytesIO(content)
+        binary = io.BytesIO(whole_content(binary, limits, name))
     return reader, Source(binary, name, encoding, None, lambda: None, 1, limits, opening.layout, len(content))
 
 
@@ -346,8 +344,7 @@ READERS: dict[str, Reader] = {
 
 
 def reader_for(source: Source, reader: str | None = None) -> str:
-    """Return the name of the reader for a file: as requested, else by the suffix before .gz, .bz2 or .xz, else by the
-    content."""
+    """Return the reader of a file: as requested, else by the suffix before .gz, .bz2 or .xz, else by the content."""
     head, layout = source.head(), source.layout
     if reader is not None:
         if reader not in BINARY and READERS["zip"].recognizes(head, []):

@@ -102,9 +102,8 @@ def _ris_table(source: Source, lines: Iterable[str]) -> ParsedFile:
 
     rows: list[Reference] = []
     for number, entry in enumerate(entries, 1):
-        facts = _own_facts(entry)
-        decision = _decision(entry.get("notes", ()))
-        rows.append((number, [cell(entry, name) for name in COLUMNS], {"included": decision} | facts))
+        facts = {"included": _decision(entry.get("notes", ()))} | _own_facts(entry)
+        rows.append((number, [cell(entry, name) for name in COLUMNS], facts))
     return _table(rows)
 
 

@@ -86,8 +86,7 @@ def _is_web_page(head: bytes) -> bool:
 
 
 class Kind(NamedTuple):
-    """A kind of files that are not read: its name and the way out, how its first bytes are recognized, and its
-    suffixes."""
+    """A kind of files that are not read: its name and the way out, how its start is recognized, and its suffixes."""
 
     sentence: str
     recognizes: Callable[[bytes], bool] = lambda head: False

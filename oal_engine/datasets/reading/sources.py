@@ -174,8 +174,7 @@ class Source(NamedTuple):
                 raise self._not_decoded(error, n_lines) from error
 
     def _not_decoded(self, error: UnicodeError, done: int) -> NotDecoded:
-        """Make the error for a block that cannot be decoded. It names encodings that may fit. done: number of lines
-        before the block."""
+        """Make the error for a block that cannot be decoded, with encodings that fit. done: lines before it."""
         block, start = b"", 0
         if isinstance(error, UnicodeDecodeError):
             block, start = error.object, error.start

@@ -56,8 +56,7 @@ def to_table(
     spreadsheet; otherwise it is a broken row.
     """
     sample = first_rows(records, source.ahead)
-    good = [cells for _, cells in sample if not isinstance(cells, str)]
-    if not good:
+    if not (good := [cells for _, cells in sample if not isinstance(cells, str)]):
         return ParsedFile([], chain(sample, records), detected=detected, doubts=doubts)
     if padded:
         for cells in good:
@@ -362,8 +361,7 @@ MAX_CHARACTERS, MAX_WORDS = 60, 3  # of a name
 
 
 def kind_of_name(cell: str) -> str | None:
-    """Return the kind of cells below this name: text, label, id or other. Return None if a cell does not look like the
-    name of a column."""
+    """Return the kind of cells below this name: text, label, id or other. None if it does not look like a name."""
     words = re.findall(r"[^\W\d_]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", cell[:MAX_CHARACTERS]))
     if not 0 < len(words) <= MAX_WORDS or len(cell) > MAX_CHARACTERS or re.search(r"[!?;,\"]", cell):
         return None

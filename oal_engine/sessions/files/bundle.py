@@ -250,8 +250,7 @@ def _match(store: Store, wanted: Row, among: Collection[int] | None) -> int:
     for row in present:
         if row["features"] == wanted["features"] and row["items"] >= items:
             own = fingerprint(dataset := Dataset(store, row["id"], items))
-            wrong = [key for key in MEANING if key in wanted and own[key] != wanted[key]]
-            if not wrong:
+            if not (wrong := [key for key in MEANING if key in wanted and own[key] != wanted[key]]):
                 Dataset(store, dataset.id).check()
                 return dataset.id
             if "rows" not in wrong:
@@ -263,9 +262,8 @@ def _match(store: Store, wanted: Row, among: Collection[int] | None) -> int:
 
 
 def adopt(store: Store, file: IO[str] | IO[bytes], owner: str = "", among: Collection[int] | None = None) -> int:
-    """Store a published session, read from an open file, over the same data set in this database. Return its id. Raise
-    JsonLinesError, and store nothing, if the file is invalid, its session cannot be reproduced, or the data set is
-    missing.
+    """Store a published session, from an open file, over the same data set here. Return its id. Raise JsonLinesError,
+    and store nothing, if the file is invalid, its session cannot be reproduced, or the data set is missing.
 
     owner: owner of the stored session. among: ids of the data sets that it may run over (None: all).
     """
@@ -392,8 +390,7 @@ def _create(store: Store, dataset: int, settings: Row, owner: str) -> int:
             raise JsonLinesError(f"column {column.name} is not the one that was audited: cells differ.")
         created["audited"]["checksum"] = column.checksum
         store.update_session(session, {"audited": json.dumps(created["audited"])})
-    wrong = [key for key in (*HEAD, *ADDED) if (created[key] or None) != (settings[key] or None)]
-    if wrong:
+    if wrong := [key for key in (*HEAD, *ADDED) if (created[key] or None) != (settings[key] or None)]:
         got = json.dumps(settings[wrong[0]])[:80]
         raise JsonLinesError(f"invalid value for {wrong[0]} in the settings. Got {got}.")
     return session

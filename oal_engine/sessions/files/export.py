@@ -46,11 +46,8 @@ def labels(store: Store, session: int) -> tuple[OutputTable, str | None]:
     waits. Only the log is needed, so the labels of a session that does not open can be exported too. Also return a
     sentence if the numbers of the items cannot be read, else None.
     """
-    settings, log, notes = (
-        Settings.read(store, session),
-        read_entries(store, session),
-        Remarks(store, session).read()[0],
-    )
+    settings, log = Settings.read(store, session), read_entries(store, session)
+    notes, _ = Remarks(store, session).read()
     columns = LABELS | _of_questions(settings)
     known_labels = store.known_labels(session)
     words, missing = settings.answers, None
@@ -157,8 +154,7 @@ OPINIONS = {
 
 
 def opinions(session: Session, texts: bool = False) -> tuple[OutputTable, None]:
-    """Return a table of the opinions, the answers that did not set a label, with the first and the current label of
-    each question.
+    """Return a table of opinions: answers that did not set a label, with the first and current label of each question.
 
     Their kind is `second` (by another person), `again` (repeated by the same person) or `late`. A late answer to a
     question that was prepared but never asked has no number and no labels. If the session asks several questions, each
@@ -251,8 +247,7 @@ def audit(session: Session, texts: bool = False) -> tuple[OutputTable, str]:
     for item, entry in answers.items():
         corrected[item], score[item] = entry.label, entry.label == 1
     wrong = np.where(says > 0, 1 - score, score)
-    doubts = np.where(np.isnan(wrong), -says * margins, wrong)
-    ranking = np.argsort(-doubts, kind="stable")
+    ranking = np.argsort(-np.where(np.isnan(wrong), -says * margins, wrong), kind="stable")
     words = session.settings.answers
     item_cells = ItemColumns(session.store, session.settings, AUDIT, texts)
 
@@ -284,8 +279,7 @@ def table(session: Session, texts: bool = True) -> tuple[OutputTable, str]:
 def labeled_items(session: Session, progress: Callable[[int, int], None] | None = None) -> tuple[LabeledItems, str]:
     """Return the items of a session in the order of the data, and a sentence on the predictions.
 
-    If the learner cannot be written as a model file, the items have no predictions. progress: called with (items done,
-    all items).
+    If the learner has no model file, the items have no predictions. progress: called with (items done, all items).
     """
     settings, size = session.settings, session.order.size
     cells = ItemColumns(session.store, settings, TABLE, True, session.dataset.has_titles)
@@ -307,15 +301,13 @@ def labeled_items(session: Session, progress: Callable[[int, int], None] | None 
 
 
 def _predictions(session: Session) -> tuple[Iterator[tuple[Any, Any, Any]], str]:
-    """Return (predicted class, margin, probability that the class is right) for each item, and a sentence on the
-    predictions."""
+    """Return (predicted class, margin, probability that the class is right) for each item, and a sentence on them."""
     try:
         fitted = model.of_session(session)
     except model.ModelError as error:
         return repeat((None, None, None)), f"Written without predictions: {error}"
     margins, predicted = fitted.decided(fitted.scores(session.dataset.rows))
-    chances = fitted.calibration(margins)
-    if chances is not None and not fitted.multiclass:
+    if (chances := fitted.calibration(margins)) is not None and not fitted.multiclass:
         chances = np.where(predicted > 0, chances, 1 - chances)
     return rows_of(predicted, margins, repeat(None) if chances is None else chances), str(fitted.calibration)
 
@@ -341,8 +333,7 @@ WHATS = (*TABLES, "model", "report", "methods")
 
 
 def _write_model(session: Any, kind: str, file: BinaryIO) -> None:
-    """Write the model of a session to a file. If the session asks several questions, write a ZIP archive with a model
-    for each."""
+    """Write the model of a session to a file. If it asks several questions, write a ZIP archive with one for each."""
     models, model_format = model.of_each(session), model_formats.FORMATS[kind]
     if "" in models:
         model_format.write(models[""], file)

@@ -16,8 +16,7 @@ ANSWER, MODEL = "answer", "model"  # origins of a label, besides known labels
 
 
 def seen(session: Session, item: int) -> Row:
-    """Return the cells of an item that an annotator may see, {name of column: cell}: all but those of audited
-    columns."""
+    """Return the cells of an item that annotators may see, {name of column: cell}: all but those of audited columns."""
     columns = ItemColumns(session.store, session.settings, {"id": str}, True)
     cells, audited = next(columns.items([item])), session.settings.audited_columns
     hidden = [name for name, column in zip(columns.details, session.dataset.details) if column in audited]
@@ -38,9 +37,8 @@ class ItemColumns:
     """The columns of a table that describe the items. The texts or numbers (if `with_contents`) come before the label
     column. The tags, if the session has any, and further columns of the imported file come last.
 
-    own: other columns of the table, {name: type}. titles: whether to put the first line of each text, its title, into a
-    column of its own. columns: all columns, {name: type}; contents: those of the texts or numbers. lot: number of rows
-    made at a time.
+    own: other columns of the table, {name: type}. titles: whether the first line of a text, its title, gets a column of
+    its own. columns: all columns, {name: type}; contents: those of the texts or numbers. lot: rows made at a time.
     """
 
     def __init__(

@@ -244,8 +244,7 @@ def _model(entries: Iterator[tuple[int, Row]]) -> Model:
     head = _head(next(entries, (1, nothing))[1])
     features, others = _read_lines(head, entries)
     names = [*features.names]
-    table = head.get("table")
-    if table and feature_names(table["columns"], table["codings"]) != names:
+    if (table := head.get("table")) and feature_names(table["columns"], table["codings"]) != names:
         raise JsonLinesError("its features are not those of its table.")
     numbers = {key: features.numbers(key)[:, 0] for key in _numbers_of(head)}
     of_similar = np.array(head.get("similar_weights", []), np.float64).reshape(-1, _weights_each(head))
@@ -254,9 +253,8 @@ def _model(entries: Iterator[tuple[int, Row]]) -> Model:
     if "similar_means" in head:
         directions = [*features.numbers("similar"), head["similar_means"]]
         projection = latent.Projection(rows.read_only(np.array(directions), np.float32))
-    return Model(
-        head, names, numbers, weights, projection, others[0].numbers("mean")[:, 0] if "beside" in head else None
-    )
+    means = others[0].numbers("mean")[:, 0] if "beside" in head else None
+    return Model(head, names, numbers, weights, projection, means)
 
 
 def _head(head: Row) -> Row:
@@ -331,8 +329,7 @@ def _numbers_of(head: Row) -> list[str]:
 
 
 class _Lines:
-    """The lines of one kind, checked and counted as they are read: of a hostile file, no more is kept than its header
-    announces.
+    """The lines of one kind, checked and counted while read: of a hostile file, no more is kept than its header says.
 
     kind: "feature", "leaf", "wave" or "vector", the field that names a line. count: number of announced lines. fields:
     checks of the other fields. names: the names so far. columns: {other field: its numbers, one line after another}.

@@ -18,7 +18,6 @@ from ..one_question import OneQuestion
 from ..state import ALL_ROUNDS, Place
 
 ESTIMATED = "Estimated from the answers and the chances with which they were asked, with intervals of 95 %."
-SURPRISE = "A mistake whose margin was further from the threshold than half of all margins"
 UNTIL_MISMATCH = "Shown up to the first mismatch."
 KNOWN_ITEM = ": the label of its item is known"
 WITHOUT = "Left out: this page was made without the texts."
@@ -44,6 +43,7 @@ class Player:
         """Return the JSON object that the browser keeps for the session, without the content of single positions."""
         trace = self.trace
         columns = {"margins": "margin", "probabilities": "probability", "draws": "draw", "predicted": "predicted"}
+        charts = [*curves.estimated(trace, self._estimates), *curves.of_session(trace)]
         visible = [(entry, self._shows_opinion(entry)) for entry in trace.log]
         return {
             name: [getattr(e, column) if shows else None for e, shows in visible] for name, column in columns.items()
@@ -60,13 +60,11 @@ class Player:
             **({"begins": trace.span[0] + 1} if trace.span[0] else {}),
             "mistakes": trace.mistakes,
             "surprises": trace.surprises,
-            "surprise": SURPRISE,
+            "surprise": "A mistake whose margin was further from the threshold than half of all margins",
             "evaluations": NAMES if trace.labelled else {"answers": "answers"},
             "heads": ["Estimated" if self._estimates else "Up to here", *NAMES.values()],
             "meanings": MEANINGS,
-            "charts": [
-                chart.as_json() for chart in [*curves.estimated(trace, self._estimates), *curves.of_session(trace)]
-            ],
+            "charts": [chart.as_json() for chart in charts],
             "note": self._note(),
             "end": self._end(),
         }
@@ -135,8 +133,7 @@ class Player:
     def _figures(self, rounds: int) -> list[tuple[Any, ...]] | None:
         """Return table rows of the metrics as estimated after `rounds` rounds; None if they cannot be estimated."""
         before = [each for t, _, each in self._estimates if t <= rounds]
-        lines = curves.estimate_lines(before[-1]) if before else []
-        return lines or None
+        return curves.estimate_lines(before[-1]) or None if before else None
 
     def _note(self) -> str:
         """Explain the metrics that are shown, or why they are missing, and add their guaranteed minimum."""
@@ -160,9 +157,6 @@ def _answered(entry: Entry) -> str:
     by = [f"by {entry.annotator}"] if entry.annotator else []
     fast = [f"in {entry.seconds:.1f} s"] if entry.seconds is not None else []
     return " · ".join([*by, when, *fast])
-
-
-# A page to send
 
 
 def page(trace: look_back.Trace, texts: bool = False) -> bytes:

@@ -112,8 +112,7 @@ def _heading(words: str) -> str:
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return an HTML table. Its first column names the rows. Columns whose heading is in WORDS contain text, the others
-    numbers."""
+    """Return an HTML table. Its first column names the rows. Columns named in WORDS contain text, others numbers."""
     cells = [head_cell, *(word_cell if head in WORDS else figure_cell for head in heads[1:])]
     return html_table(heads, [[cell(text) for cell, text in zip(cells, row)] for row in rows])
 

@@ -107,8 +107,7 @@ def answer_pairs(run: Session | OneQuestion, kind: str = "second") -> list[Answe
 
 
 def by_question(session: Session, kind: str = "second") -> dict[str, list[AnswerPair]]:
-    """Return {name of question: its pairs of answers}; {} if the session asks a single question. kind: as in
-    `answer_pairs`."""
+    """Return {name of question: its pairs of answers}; {} for a single question. kind: as in `answer_pairs`."""
     return {name: answer_pairs(OneQuestion(session, name), kind) for name in session.settings.question_names}
 
 

@@ -41,8 +41,7 @@ class LeaveOneOut(NamedTuple):
 
 
 def leave_one_out(products: np.ndarray, answers: np.ndarray, classes: int, sample: np.ndarray) -> LeaveOneOut:
-    """Compute leave-one-out predictions for all answers (classes from 0). The class weights are not changed when an
-    answer is left out.
+    """Compute leave-one-out predictions for all answers (classes from 0). The class weights stay the same.
 
     products: inner products of the answered rows, shape (n, n). sample: inner products of m sampled rows with the
     answered rows, shape (m, n).
@@ -132,12 +131,7 @@ def of_session(session: Session | OneQuestion) -> AnswerChecks:
         for entry, other, margin, without, corrected in zip(latest, *(part.tolist() for part in results))
     ]
     enough = counts[answers] >= FEWEST
-    at_odds = [check for check, many in zip(checks, enough) if many and check.margin < 0]
-    decisive = [check for check in checks if check.without]
-    return AnswerChecks(
-        sorted(at_odds, key=lambda check: check.margin),
-        sorted(decisive, key=lambda check: (-check.without, check.margin)),
-        len(latest),
-        len(answered) - len(latest),
-        order.size,
-    )
+    wrong = (check for check, many in zip(checks, enough) if many and check.margin < 0)
+    at_odds = sorted(wrong, key=lambda check: check.margin)
+    decisive = sorted((check for check in checks if check.without), key=lambda check: (-check.without, check.margin))
+    return AnswerChecks(at_odds, decisive, len(latest), len(answered) - len(latest), order.size)

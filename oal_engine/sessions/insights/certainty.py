@@ -133,8 +133,7 @@ def all_at_once(session: Session) -> dict[str, float]:
 
 
 def in_words(floors: dict[str, float]) -> str:
-    """Describe the guarantees in the result of `all_at_once` that are large enough to be shown in a sentence, "" if
-    none is."""
+    """Describe in a sentence the guarantees of `all_at_once` that are large enough to be shown, "" if none is."""
     shares = ", ".join(f"{_percent(recall)} of {name}" for name, recall in floors.items() if recall >= LEAST)
     return f"All questions at once: at least {shares} are found ({RISK_WORDS})." if shares else ""
 
@@ -156,8 +155,7 @@ def curve(run: Session | Trace | OneQuestion, points: int = 60) -> list[Certaint
 
 
 def expected(run: Session | Trace | OneQuestion) -> float | None:
-    """Return the guaranteed minimum recall expected at the end of the stream, if the rest is like the past. None unless
-    `has_floor`."""
+    """Return the guaranteed minimum recall expected at the end, if the rest is like before. None unless `has_floor`."""
     return _expected(run, _Answers(run), 0) if has_floor(run) else None
 
 
@@ -210,8 +208,7 @@ def forecast(labels: int, items: int, prevalence: float) -> float:
 def sentences(session: Session | OneQuestion) -> list[str]:
     """Describe the current guarantee, the guarantee expected at the end, and the gain from more labels, in sentences.
     Empty unless `has_floor`."""
-    current = of_session(session)
-    if not current:
+    if not (current := of_session(session)):
         return []
     end = None if session.ended(session.state) else expected(session)
     if end is not None and end < LEAST:

@@ -143,8 +143,7 @@ def finds(session: Run, total: estimates.Estimate | None) -> Chart:
 
 
 def answers(session: Run) -> Chart:
-    """Return the chart of the answers of each class, as the labels are spent; with many classes, only of the most
-    frequent."""
+    """Return the chart of the answers of each class, as labels are spent; with many classes, of the most frequent."""
     labels = np.array(session.labels, dtype=int)
     steps, most = np.arange(1, labels.size + 1), list(session.names)
     if len(most) > len(PALETTE):
@@ -155,12 +154,9 @@ def answers(session: Run) -> Chart:
 
 
 def _chart(key: str, title: str, lines: list[Line], format: str, end: int, unit: str = "items") -> Chart:
-    """Return a chart whose x axis ends after the last value, at 2, 5 or 10 times a power of ten, but not after
-    `end`."""
+    """Return a chart whose x axis ends after the last value, at 2, 5 or 10 times a power of ten, not after `end`."""
     reached = max((line.x[-1] for line in lines if len(line.x)), default=0)
-    end = next(
-        (step * 10**power for power in range(1, 9) for step in (2, 5, 10) if reached < step * 10**power < end), end
-    )
+    end = next((step * 10**n for n in range(1, 9) for step in (2, 5, 10) if reached < step * 10**n < end), end)
     return Chart(key, title, unit, tuple(lines), format, end)
 
 
@@ -177,9 +173,6 @@ def percent(share: float) -> str:
 def _short(numbers: Iterable[float]) -> list[float]:
     """Round numbers to the digits that a screen shows."""
     return [round(float(number), 5) for number in numbers]
-
-
-# Figures
 
 
 def metric_lines(run: Run, counts: np.ndarray) -> list[tuple[Any, ...]]:

@@ -122,8 +122,7 @@ class Answers:
         return own
 
     def _limit(self, log: Sequence[Entry]) -> int:
-        """Return the first round from which some items can no longer be asked, because audits have ended; else the
-        number of rounds."""
+        """Return the round from which some items can no longer be asked, as audits ended; else the number of rounds."""
         state, plan, rounds = self.run.state, self.run.state.plan, self.run.rounds
         if not plan or not log:
             return rounds
@@ -147,10 +146,7 @@ def _estimates(values: Windows, enough: Enough) -> list[Metrics]:
     """Convert arrays of metrics, with a value for each window, to a list with the metrics of each window."""
     return [
         {
-            name: {
-                metric: Estimate(*ends[:, k].tolist()) if enough[metric][k] else None
-                for metric, ends in metrics.items()
-            }
+            name: {key: Estimate(*ends[:, k].tolist()) if enough[key][k] else None for key, ends in metrics.items()}
             for name, metrics in values.items()
         }
         for k in range(enough["accuracy"].size)
@@ -158,8 +154,7 @@ def _estimates(values: Windows, enough: Enough) -> list[Metrics]:
 
 
 def look(run: Session | Trace | OneQuestion, points: int = 60) -> Overview:
-    """Estimate the metrics of a session from its log alone: now, over its last quarter, and at up to `points` points
-    along the stream."""
+    """Estimate the metrics from the log alone: now, over its last quarter, and at up to `points` points of it."""
     answers = Answers(run)
     now, curve = _look(answers, points)
     late = answers.since(int(answers.rounds[-1]) * 3 // 4) if now.available and answers.size else None
@@ -278,8 +273,7 @@ def _more(noun: str, count: float) -> str:
 def forecast(labels: int, multiclass: bool) -> str:
     """Say how precisely this number of labels will usually show the quality of a model, if the truth is not known."""
     steps, metric = FORECASTS[multiclass], "accuracy" if multiclass else "F1"
-    reached = [step for step in steps if labels >= step]
-    if reached:
+    if reached := [step for step in steps if labels >= step]:
         often, half = steps[reached[-1]]
         return f"With {labels:,} labels {metric} is {often} known to within ± {half:.2f}."
     enough = next(step for step, (often, _) in steps.items() if often == USUALLY)

@@ -59,12 +59,7 @@ def table(session: Session) -> list[tuple[str, str]]:
     several questions about each item, return the rows of `yeses`; if it audits a column, the rows of `audit`."""
     if session.settings.audited:
         (_, *names), *metrics_of = (figures := audit(session))[0]
-        own = [
-            (f"{metric}: {name}", value)
-            for metric, *values in metrics_of
-            for name, value in zip(names, values)
-            if value
-        ]
+        own = [(f"{key}: {name}", value) for key, *values in metrics_of for name, value in zip(names, values) if value]
         return [*own, *figures[1]]
     if session.several:
         return [*yeses(session)]
@@ -85,8 +80,7 @@ def end(session: Session) -> list[tuple[str, str]]:
         return table(session)
     if session.multiclass:
         return of_file(session)
-    now = finds(of_session(session).ranking)
-    if not now:
+    if not (now := finds(of_session(session).ranking)):
         return table(session)
     value, most = now.hits.value, _whole(now.total)
     about = "about " * (now.hits.low < now.hits.high)
@@ -99,13 +93,11 @@ def lists(run: Session | OneQuestion) -> list[tuple[str, str]]:
         return []
     ranking = of_session(run).ranking
     depths = ranking.depths([ranking.listed]) if ranking.listed else None
-    titles = [TITLES[name] for name in AUDITED]
-    return [("", "In the list"), *zip(titles, depths[0].in_words)] if depths else []
+    return [("", "In the list"), *zip([TITLES[name] for name in AUDITED], depths[0].in_words)] if depths else []
 
 
 def deciders(session: Session) -> dict[str, OneQuestion]:
-    """Return {name on the page: run} for both deciders of an audit: the column alone, and a model that starts from
-    it."""
+    """Return {name on the page: run} for both deciders of an audit: the column alone, and a model starting from it."""
     return {words: OneQuestion(session, name) for name, words in session.settings.decider_names.items()}
 
 
@@ -181,8 +173,7 @@ def _metric_lines(session: Session) -> Iterator[tuple[str, str]]:
 
 def about_known_labels(run: Run) -> list[str]:
     """Say how many labels did not come from questions; return an empty list if none was."""
-    labels = [lesson.label for lesson in run.state.lessons if lesson.is_known and lesson.label]
-    if not labels:
+    if not (labels := [lesson.label for lesson in run.state.lessons if lesson.is_known and lesson.label]):
         return []
     positives = "" if run.multiclass else f" ({labels.count(1):,} {run.settings.positive_name})"
     return [
@@ -303,8 +294,7 @@ def finds(ranking: Ranking) -> Finds | None:
     hits = Estimate(*(ranking.listed * share for share in depth.precision))
     totals = [max(sure, min(most, hits.value / max(share, 1e-9))) for share in depth.recall]
     total = Estimate(totals[0], totals[2], totals[1])
-    misses = Estimate(*(max(0.0, each - hits.value) for each in total))
-    return Finds(hits, misses, total, depth)
+    return Finds(hits, Estimate(*(max(0.0, each - hits.value) for each in total)), total, depth)
 
 
 class Outcome(NamedTuple):

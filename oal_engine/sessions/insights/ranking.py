@@ -124,8 +124,7 @@ class Ranking:
         return _shares(hits, np.arange(1, hits.size + 1), hits[-1:].sum() + self.missed)
 
     def depths(self, items: Sequence[int]) -> list[Depth] | None:
-        """Return the quality of the first k items, with its intervals, for each k >= 1 in `items`. None if the quality
-        is not known."""
+        """Return the quality of the first k items, with intervals, for each k >= 1 in `items`. None if unknown."""
         if self.shares is None:
             return None
         values = [self.shares[:, end - 1].tolist() for end in items]
@@ -249,8 +248,7 @@ def fitted(margins: np.ndarray, positive: np.ndarray, worth: np.ndarray) -> Curv
     """Fit the curve to the answers that represent all items; if too few of them are positive, to all answers, though
     this makes shares look smaller. margins, worth: as in `left_out`."""
     of_all = worth > 0
-    curve = fit(margins[of_all], positive[of_all], 1 / worth[of_all], power=1.0)
-    if curve or of_all.all():
+    if (curve := fit(margins[of_all], positive[of_all], 1 / worth[of_all], power=1.0)) or of_all.all():
         return curve
     return fit(margins, positive, 1 / np.where(of_all, worth, 1.0))
 

@@ -77,8 +77,7 @@ def strongest(
     """
     weights = weights[: len(weights) - latent]
     for_class = weights[:, label - 1] - weights.mean(axis=1) if weights.ndim == 2 else label * weights
-    noise = NOISE * np.abs(weights).max()
-    positive = np.where(for_class > noise, for_class, 0)
+    positive = np.where(for_class > NOISE * np.abs(weights).max(), for_class, 0)
     positive[np.asarray(without, int)] = 0
     return [(k, float(for_class[k])) for k in _largest(positive, most)]
 

@@ -7,9 +7,6 @@ from oal_engine.sessions.state import Progress
 
 from ...page import counted
 
-SPENT = "The budget was spent at item {:,} of {:,}."
-PLANNED = "{} left. They last until about item {:,}{}."
-RUNS_OUT = " At this pace they run out at item {:,.0f} of {:,}."
 RECENT_LABELS = 50  # from which the pace is computed
 MIN_LABELS = 10  # fewer give no pace
 
@@ -21,15 +18,14 @@ def spending(settings: Settings, plan: Plan | None, progress: Progress, log: lis
     spent = [entry.round for entry in log if entry.label]
     stream = max(progress.stream, settings.horizon)
     if not progress.left:
-        if spent[-1] + 1 >= stream:
-            return ["The budget was spent at the last item."]
-        return [SPENT.format(spent[-1] + 1, stream)]
+        last = spent[-1] + 1
+        return [f"The budget was spent at {f'item {last:,} of {stream:,}' if last < stream else 'the last item'}."]
     rest, labels = stream - progress.streamed, counted(progress.left, "label")
     later = plan.reserve + plan.audits + round(plan.floor * plan.horizon) if plan else 0
     if plan and progress.waiting and progress.streamed + progress.left - later <= plan.paced:
         kinds = ["fewer questions"] * bool(plan.reserve or plan.floor) + ["random checks"] * bool(plan.audits)
-        then = f", then {' and '.join(kinds)} until item {plan.horizon:,}" if kinds else ""
-        left = PLANNED.format(labels, plan.paced, then * (plan.paced < plan.horizon))
+        then = f", then {' and '.join(kinds)} until item {plan.horizon:,}" * (plan.paced < plan.horizon and bool(kinds))
+        left = f"{labels} left. They last until about item {plan.paced:,}{then}."
     elif rest:
         left = f"{counted(rest, 'item')} to come and {labels} left.{_forecast(progress, spent, stream)}"
     else:
@@ -50,7 +46,7 @@ def _forecast(progress: Progress, spent: list[int], stream: int) -> str:
     unused = round(free - rate * (stream - progress.streamed))
     if unused > 0:
         return f" At this pace {unused:,} of them stay{'s' * (unused == 1)} unused."
-    return RUNS_OUT.format(min(stream, progress.streamed + free / rate), stream)
+    return f" At this pace they run out at item {min(stream, progress.streamed + free / rate):,.0f} of {stream:,}."
 
 
 def against_plan(plan: Plan, progress: Progress, log: list[Entry]) -> str:

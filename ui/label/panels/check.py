@@ -1,12 +1,11 @@
-"""Answers to check: answers that a model trained on all other answers contradicts, and answers on which the model
-depends most."""
+"""Answers to check: a model trained on all others contradicts them, or the model depends on them most."""
 
 from functools import partial
 from typing import Any
 
 from oal_engine.sessions.insights import agreement, answer_checks
 from oal_engine.sessions.insights.agreement import AnswerPair
-from oal_engine.sessions.insights.answer_checks import AnswerCheck, AnswerChecks
+from oal_engine.sessions.insights.answer_checks import AnswerChecks
 from oal_engine.sessions.log import Entry
 from oal_engine.sessions.one_question import OneQuestion, part_of
 from oal_engine.sessions.session import Session
@@ -18,9 +17,6 @@ from ..messages import View
 from . import chosen_question, history
 
 AT_ODDS, DECISIVE, TWICE, AGAIN = "all", "depends", "twice", "again"
-SHOWS = [(AT_ODDS, "At odds with the others"), (DECISIVE, "Most depends on it")]
-DIFFER = [(TWICE, "Two people differ")]
-CHANGED = [(AGAIN, "You answered differently before")]
 MEANS = "Are these answers right? Your other answers suggest something else, or the model depends on them most."
 CHANGE = (
     "In a model trained on all answers, about {:,} of {:,} items would change class without this answer, and about "
@@ -43,7 +39,9 @@ def page(server: CardServer, view: View, checks: AnswerChecks | None, name: str 
     are being checked. name: the question, if several are asked about each item."""
     session, unseen = part_of(server.session, name), server.session.unseen(annotator())
     answers = {entry.id: entry for entry in history.entries_of(server, session) if entry.id not in unseen}
-    shows = SHOWS + DIFFER * bool(session.settings.overlap) + CHANGED * bool(session.settings.repeat)
+    shows = [(AT_ODDS, "At odds with the others"), (DECISIVE, "Most depends on it")]
+    shows += [(TWICE, "Two people differ")] * bool(session.settings.overlap)
+    shows += [(AGAIN, "You answered differently before")] * bool(session.settings.repeat)
     if view.show == TWICE:
         seen = [pair for pair in agreement.answer_pairs(session) if pair.entry.id in answers]
         return _differing(session, view, seen, "No two people differ on an item.") | {"shows": shows}
@@ -61,13 +59,18 @@ def page(server: CardServer, view: View, checks: AnswerChecks | None, name: str 
         other = session.names[check.other]
         row["chips"][1:] = [(f"other answers: {other}", "wrong")] * (check.margin < 0)
         change = CHANGE.format(check.without, session.rounds, check.corrected, other)
-        rows.append(row | {"by": _by(check, view), "means": f"{change} {row['means']}"})
+        by = (
+            f"without it {check.without:,} items change class"
+            if view.show == DECISIVE
+            else f"disagreement {-check.margin:.2f}"
+        )
+        by = f"question {check.entry.number:,} · {by}"  # with the number by which the list is sorted
+        rows.append(row | {"by": by, "means": f"{change} {row['means']}"})
     return {"rows": rows, "empty": _empty(checks, view), "shows": shows} | counts
 
 
 def _differing(session: Session | OneQuestion, view: View, pairs: list[AnswerPair], empty: str) -> dict[str, Any]:
-    """Return the page of items with two different answers, each settled by a correction. empty: text for an empty
-    list."""
+    """Return a page of items with two different answers, each settled by a correction. empty: text of an empty list."""
     pairs = agreement.differing(pairs)
     matches, counts = history.page_of(session, [pair.entry for pair in pairs], view)
     rows = []
@@ -85,20 +88,11 @@ def _row(session: Session | OneQuestion, entry: Entry, item: dict[str, Any]) -> 
     return row | {"actions": [(*action, keys.get(action[0], [])) for action in row["actions"]]}
 
 
-def _by(check: AnswerCheck, view: View) -> str:
-    """Return the line under an answer, with the number by which the list is sorted."""
-    if view.show == DECISIVE:
-        return f"question {check.entry.number:,} · without it {check.without:,} items change class"
-    return f"question {check.entry.number:,} · disagreement {-check.margin:.2f}"
-
-
 def _empty(checks: AnswerChecks | None, view: View) -> str:
     if checks is None:
         return "Checking the answers..."
     if view.search:
         return "No answer fits."
-    return (
-        "No single answer changes the model's prediction of any item."
-        if view.show == DECISIVE
-        else "No answer is at odds with the others."
-    )
+    if view.show == DECISIVE:
+        return "No single answer changes the model's prediction of any item."
+    return "No answer is at odds with the others."

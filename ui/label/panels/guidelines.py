@@ -5,7 +5,6 @@ import json
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
-from typing import Any
 from uuid import uuid4
 
 import streamlit as st
@@ -26,13 +25,11 @@ from ...strategies import describe
 from ..card_server import CardServer
 from ..ending import more_labels
 
-CLOSE, CLOSE_HELP = (
-    "Close",
+CLOSE_HELP = (
     "It is no longer asked about later items, nor are the questions that need a yes to it. Its answers stay. A closed "
-    "question cannot be opened again.",
+    "question cannot be opened again."
 )
 BEGINS = "Words like it, separated by commas, or an example text"
-ONLY_AFTER, ALWAYS = "Ask it only after a yes to", "Always ask it"
 ROLES = {
     "annotator": "answers and corrects",
     "reader": "sees the session and its answers",
@@ -59,7 +56,7 @@ def show(server: CardServer) -> None:
                 "Guidelines", settings.guidelines, max_chars=LONGEST_GUIDELINES, height=200, key="guidelines"
             )
             if st.button("Save", type="primary", key="guidelines-save"):
-                _change(session, {"guidelines": written.strip()})
+                _change(partial(session.store.update_session, session.id, {"guidelines": written.strip()}))
         if settings.questions and not settings.audited:
             with st.expander("Questions"):
                 _edit_questions(session)
@@ -86,21 +83,21 @@ def _edit_questions(session: Session) -> None:
     for name in (question["name"] for question in asked):
         words, button = st.columns([4, 1], vertical_alignment="center")
         words.text(name)
-        if button.button(CLOSE, key=f"close-{name}", help=CLOSE_HELP):
-            _changed(partial(session.close_question, uuid4().hex, name, annotator()))
+        if button.button("Close", key=f"close-{name}", help=CLOSE_HELP):
+            _change(partial(session.close_question, uuid4().hex, name, annotator()))
     with st.form("question", clear_on_submit=True, border=False):
         added = st.text_input("One more question", max_chars=LONGEST_NAME)
         guidelines = st.text_input("Its guidelines", max_chars=LONGEST_GUIDELINES)
         above = [each["name"] for each in asked if not each.get("parent")]
-        parent = st.selectbox(ONLY_AFTER, above, index=None, placeholder=ALWAYS)
+        parent = st.selectbox("Ask it only after a yes to", above, index=None, placeholder="Always ask it")
         begins = st.text_input(BEGINS, help=EXAMPLES_HELP) if session.dataset.vocabulary else ""
         if st.form_submit_button("Add", type="primary"):
             seeds = dict(zip(("seed_words", "seed_texts"), prior.read_lines(begins)))
-            _changed(partial(session.add_question, uuid4().hex, added, guidelines, parent or "", annotator(), **seeds))
+            _change(partial(session.add_question, uuid4().hex, added, guidelines, parent or "", annotator(), **seeds))
 
 
-def _changed(change: Callable[[], None]) -> None:
-    """Apply a change to the questions of a session and redraw the page, or show the error."""
+def _change(change: Callable[[], None]) -> None:
+    """Apply a change to a session and redraw the page, or show the error."""
     try:
         change()
     except (SessionError, StoreError, DataError) as error:
@@ -118,7 +115,8 @@ def _edit_tags(session: Session, tags: list[str]) -> None:
         complain(capitalized(str(error)))
         return
     if st.button("Save", type="primary", key="tags-save"):
-        _change(session, {"tags": json.dumps(chosen) if chosen else None})
+        values = {"tags": json.dumps(chosen) if chosen else None}
+        _change(partial(session.store.update_session, session.id, values))
 
 
 def _show_columns(session: Session) -> None:
@@ -126,17 +124,7 @@ def _show_columns(session: Session) -> None:
     columns = [column for column in session.dataset.details if column not in session.settings.audited_columns]
     chosen = st.multiselect("Columns", columns, current, key=f"details-{session.id}")
     if chosen != current and st.button("Save", type="primary", key="details-save"):
-        _change(session, {"shown": json.dumps(chosen)})
-
-
-def _change(session: Session, values: dict[str, Any]) -> None:
-    """Store settings, and redraw the page."""
-    try:
-        session.store.update_session(session.id, values)
-    except StoreError as error:
-        complain(error)
-    else:
-        st.rerun()
+        _change(partial(session.store.update_session, session.id, {"shown": json.dumps(chosen)}))
 
 
 def _settings(session: Session, settings: Settings) -> list[tuple[str, str]]:
@@ -170,7 +158,12 @@ def _show_people(session: Session) -> None:
     for row in current:
         outside = [] if lets_in(row["mail"]) else ["not on the list of people who may enter this app"]
         _person(session, row, None, "Remove", f"{row['role']}: {ROLES[row['role']]}", *outside)
-    _add_person(session)
+    with st.form("person", clear_on_submit=True, border=False):
+        left, right = st.columns(2)
+        address = left.text_input("E-mail address", max_chars=320, key="person-mail")
+        role = right.selectbox("Role", ROLES, help=ROLES_HELP, key="person-role")
+        if st.form_submit_button("Add") and address.strip():
+            _put_role(session, address, role)
     named = {row["mail"] for row in current}
     last = {row["mail"]: row for row in roles if row["mail"] not in named and row["ended_at"] > now(RESTORABLE)}
     for row in last.values():
@@ -187,15 +180,6 @@ def _person(session: Session, row: Row, role: str | None, action: str, *details:
         st.html(entry(row["mail"], *details))
         if st.button(action, key=f"person-{action}-{row['id']}"):
             _put_role(session, row["mail"], role)
-
-
-def _add_person(session: Session) -> None:
-    with st.form("person", clear_on_submit=True, border=False):
-        left, right = st.columns(2)
-        address = left.text_input("E-mail address", max_chars=320, key="person-mail")
-        role = right.selectbox("Role", ROLES, help=ROLES_HELP, key="person-role")
-        if st.form_submit_button("Add") and address.strip():
-            _put_role(session, address, role)
 
 
 def _put_role(session: Session, address: str, role: str | None) -> None:

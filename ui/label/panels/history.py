@@ -42,8 +42,7 @@ def list_of(panel: str, question: str | None) -> str:
 
 
 def change(session: Session, event: RowEvent | RowTag, by: str, name: str | None = None) -> None:
-    """Store a correction made in a row, or a tag of its item. name: the question, if several are asked about each
-    item."""
+    """Store a correction in a row, or a tag of its item. name: the question, if several are asked about each item."""
     if isinstance(event, RowEvent):
         session.correct(event.id, event.row, event.action, by, highlighted=False, name=name)
     elif asked := session.answered(event.row):

@@ -1,5 +1,4 @@
-"""Signs that the model learns: numbers, the terms whose weights changed most lately, and the strongest terms of each
-class."""
+"""Signs that the model learns: numbers, terms whose weights changed most lately, and the strongest of each class."""
 
 import html
 from datetime import UTC, datetime
@@ -102,8 +101,7 @@ def _moved(session: Session | OneQuestion, moves: list[Moved]) -> Lines:
 def _proof(session: Session | OneQuestion, log: list[Entry]) -> str:
     """Return a sentence with numbers that show whether the model is learning."""
     place = session.place
-    labels = place.progress.labels
-    if not labels:
+    if not (labels := place.progress.labels):
         return "The model waits for its first answer."
     last = next(entry.answered_at for entry in reversed(log) if entry.label and entry.answered_at)
     updates = f"Learned from {counted(labels, 'answer')}, the last one {_age(last)} ago."

@@ -65,13 +65,11 @@ def _headline(server: CardServer, run: Session | OneQuestion, name: str | None) 
     ranking: Ranking | None = server.in_background(
         f"finds {name}", lambda: outcome.of_session(part_of(server.session, name)).ranking, every
     )
-    finds = ranking and outcome.finds(ranking)
-    if finds:
+    if finds := ranking and outcome.finds(ranking):
         first, more = finds.sentences(labels[-RECENT:], run.settings.positive_name)
         say(*[first] * (not server.session.place.progress.end), more, margin="0 0 .2rem")  # at the end the card says it
     else:
-        answers = counted(len(labels), "answer")
-        words = UNKNOWN.format(f"{labels.count(1):,}", answers, run.settings.positive_name)
+        words = UNKNOWN.format(f"{labels.count(1):,}", counted(len(labels), "answer"), run.settings.positive_name)
         say(words if ranking else COMPUTING, margin="0 0 .2rem")
     charts.show(curves.finds(run, finds.total if finds else None))
 

@@ -22,7 +22,6 @@ COST = (
     "Each mark that trains costs one label of the budget and is learned as {negative}. Estimates and curves do not use "
     "the marks: they are not a random sample."
 )
-STORED = "Marks are stored. The model does not learn them."
 LEARNED = "Marked wrong and already used for training; it cannot be removed."
 
 
@@ -71,7 +70,7 @@ def _switch(server: CardServer) -> bool:
 
 def _cost(session: Session, trains: bool) -> str:
     """Return the sentence on the effect of a mark."""
-    return COST.format(negative=session.names[-1]) if trains else STORED
+    return COST.format(negative=session.names[-1]) if trains else "Marks are stored. The model does not learn them."
 
 
 def _passed(session: Session | OneQuestion, show: str) -> np.ndarray:

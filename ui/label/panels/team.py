@@ -1,7 +1,7 @@
 """The people who label in a session: the work of each, and how far they agree."""
 
 from oal_engine.sessions.insights import agreement
-from oal_engine.sessions.insights.agreement import Agreement, AnswerPair, Person
+from oal_engine.sessions.insights.agreement import Agreement, AnswerPair
 from oal_engine.sessions.insights.estimates import Estimate
 from oal_engine.sessions.one_question import part_of
 from oal_engine.sessions.session import Session
@@ -31,12 +31,13 @@ def show(server: CardServer) -> None:
     """Show the people of a session and their agreement; call it in a fragment."""
     session = server.session
     people, owned = agreement.people(session), server.is_owned()
+    asked = "readings" if session.several else "questions"
     lines = [
         (
             f"{_name(each.name)}\N{NO-BREAK SPACE}(here)" if each.here else _name(each.name),
             f"{each.labels:,}",
             f"{each.seconds:,}",
-            *_pace(each) * owned,
+            *(f"{each.last_hour:,}", f"{each.minutes:.0f}", "" if each.time is None else f"{each.time:.1f}") * owned,
         )
         for each in people
     ]
@@ -45,7 +46,7 @@ def show(server: CardServer) -> None:
         note(ALONE)
     if share := session.settings.repeat:
         say(
-            REPEATED.format(100 * share, _asked(session), agreement.LEAST_AGAIN) + READINGS * bool(session.several),
+            REPEATED.format(100 * share, asked, agreement.LEAST_AGAIN) + READINGS * bool(session.several),
             margin=".4rem 0",
         )
         table(CONSISTENT, [(_name(each.name), f"{each.again:,}", _share(each.same)) for each in people], "none")
@@ -53,23 +54,19 @@ def show(server: CardServer) -> None:
             _show_questions(server, "again")
     if share := session.settings.overlap:
         n_people = session.settings.people
-        overlap = OVERLAP.format(100 * share, _asked(session), "two" if n_people == 2 else n_people)
+        overlap = OVERLAP.format(100 * share, asked, "two" if n_people == 2 else n_people)
         if session.several:
             pairs = server.cached("pairs", lambda: agreement.answer_pairs(session))
             say(f"{overlap} {agreement.readings(len(agreement.one_each(pairs)))}", margin=".4rem 0")
             _show_questions(server, "second")
             if len({frozenset((pair.one, pair.other)) for pair in pairs}) > 1:
-                part = part_of(session, chosen_question(server.session.settings))
+                part = part_of(session, chosen_question(session.settings))
                 table(PAIRS, _by_people(agreement.answer_pairs(part)), "none")
         else:
             words, lines = server.cached("agreement", lambda: _agreement(session))
             say(f"{overlap} {words}", margin=".4rem 0")
             if len(lines) > 1:
                 table(PAIRS, lines, "none")
-
-
-def _asked(session: Session) -> str:
-    return "readings" if session.several else "questions"
 
 
 def _show_questions(server: CardServer, kind: str) -> None:
@@ -87,11 +84,6 @@ def _of_questions(session: Session, kind: str) -> tuple[str, list[tuple]]:
     differ = {name: len(agreement.differing(own)) for name, own in pairs.items()}
     lines = [(name, *_cells(own), f"{differ[name]:,}") for name, own in agreements.items()]
     return " ".join(filter(None, (agreement.lowest(agreements), TO_DECIDE * any(differ.values())))), lines
-
-
-def _pace(person: Person) -> tuple[str, ...]:
-    """Return cells on a person's pace: labels of the last hour, minutes of all answers, median seconds per answer."""
-    return f"{person.last_hour:,}", f"{person.minutes:.0f}", "" if person.time is None else f"{person.time:.1f}"
 
 
 def _agreement(session: Session) -> tuple[str, list[tuple]]:
