@@ -6,17 +6,17 @@ import re
 from tests.harness import ROOT
 
 CEILING = {  # part of the project: its files, and the most lines (of docs: words) that they have together
-    "kernel": ("oal_engine/kernel/**/*.py", 5_830),
-    "store": ("oal_engine/store/**/*.py", 2_020),
-    "datasets": ("oal_engine/datasets/**/*.py", 10_570),
-    "sessions": ("oal_engine/sessions/**/*.py", 9_630),
-    "experiments": ("oal_engine/experiments/**/*.py", 3_775),
+    "kernel": ("oal_engine/kernel/**/*.py", 5_865),
+    "store": ("oal_engine/store/**/*.py", 2_005),
+    "datasets": ("oal_engine/datasets/**/*.py", 10_515),
+    "sessions": ("oal_engine/sessions/**/*.py", 9_500),
+    "experiments": ("oal_engine/experiments/**/*.py", 3_750),
     "output, cli, Python": (
-        "oal_engine/output/**/*.py oal_engine/cli/*.py oal_engine/estimator/*.py oal_engine/*.py", 4_130
+        "oal_engine/output/**/*.py oal_engine/cli/*.py oal_engine/estimator/*.py oal_engine/*.py", 4_120
     ),
-    "ui and pages": ("ui/**/*.py pages/*.py app.py home.py", 7_020),
-    "scripts and styles": ("ui/**/*.js ui/**/*.css oal_engine/**/*.js oal_engine/**/*.css", 5_215),
-    "tests": ("tests/**/*.py", 39_755),
+    "ui and pages": ("ui/**/*.py pages/*.py app.py home.py", 7_170),
+    "scripts and styles": ("ui/**/*.js ui/**/*.css oal_engine/**/*.js oal_engine/**/*.css", 5_345),
+    "tests": ("tests/**/*.py", 39_870),
     "benchmarks": ("benchmarks/*.py", 3_235),
     "docs, words": ("docs/*.md *.md benchmarks/README.md data/README.md", 38_000),
 }  # fmt: skip

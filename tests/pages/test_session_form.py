@@ -81,7 +81,7 @@ def test_the_form_links_to_the_documentation(app_store, keep):
     assert "Nothing to tune; [auto](Docs?page=auto) says how it works" in " ".join(texts)
     shown = " ".join(each.value for each in run("pages/5_Docs.py", page="auto").markdown)
     assert shown.startswith("# ")
-    assert "](Docs?page=many-questions" in shown
+    assert "](Docs?page=estimates" in shown
     assert ".md)" not in shown
     assert "The documentation has no page <i>." in words(run("pages/5_Docs.py", page="<i>"))
 
