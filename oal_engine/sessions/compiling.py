@@ -16,7 +16,6 @@ from ..store import Store
 from .insights import drift, outcome
 from .model import ModelError
 from .session import Session
-from .settings import SessionError
 
 PACKAGES = Path(__file__).parents[2]  # the folder from which the engine is imported
 NICE = 10  # priority below labeling
@@ -37,8 +36,10 @@ def compile_session(database: Path, session: int) -> None:
     with jit.form(jit.MACHINE), closing(Store(database, read_only=True)) as store, store.snapshot():
         opened = Session(store, session)
         drift.noticed(opened)
-        with suppress(ModelError, SessionError):  # sessions of several questions have several learners, and other lists
-            opened.earlier(1)
+        if opened.several:
+            return  # it has several learners, and other lists
+        opened.earlier(1)
+        with suppress(ModelError):
             (outcome.of_classes if opened.multiclass else outcome.of_session)(opened)
 
 

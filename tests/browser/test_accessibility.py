@@ -222,10 +222,11 @@ CONTROLS = """([aside, keys]) => {
 }"""
 # Streamlit's tables and toolbars: arrow keys move inside, and a toolbar exists only while its table has the focus.
 GRID = "[data-testid=stDataFrame], [role=toolbar]"
-# A mouse suffices here: arrow keys change a number or a choice, Backspace removes a tag, the drop zone has a button.
+# A mouse suffices here: arrow keys change a number or a choice, Backspace removes a tag, the drop zone has a button, a
+# list has rows.
 OTHER_KEYS = (
     "[data-testid^=stNumberInputStep], [aria-label=Open], [data-tag], [data-tag] *, "
-    "[data-testid=stFileUploaderDropzone]"
+    "[data-testid=stFileUploaderDropzone], [part=list]"
 )
 STILL = "* { transition: none !important; }"
 

@@ -62,7 +62,7 @@ def test_the_charts_beside_the_card_follow_the_answers(visit, app, store, texts)
         card.page.wait_for_function(ENDS, arg=[place, ends])
         assert chart.locator("path.js-line").count() == len(ends)
     labels = drawn.and_(card.page.locator("[aria-label^='Labels over']"))
-    expect(labels.locator(".ytick text")).to_have_text(["0", "5", "10"])
+    expect(labels.locator(".ytick text")).to_have_text(["0", "5", "10", "15"])
 
 
 ENDS = """([place, ends]) => {

@@ -147,8 +147,8 @@ def made(folder):
     for name, page in make_pages.PAGES.items():
         yield name, page()
     compared = experiments.load(store, runs_of(store, "compared", data=["words"], algorithms={"OAAL": {}, "Q_A": {}}))
-    for kind in (tables.csv, tables.latex, tables.svg, tables.page):
-        yield f"comparison.{kind.__name__}", kind(compared)
+    for kind in ("csv", "latex", "svg", "page"):
+        yield f"comparison.{kind}", getattr(tables, kind)(compared)
     texts = np.arange(5000)
     yield "logarithms", vectorizer.Vocabulary([], texts, texts.size, {"sublinear": True}).inverse_frequency.tobytes()
 

@@ -1,6 +1,7 @@
 """The examples of the documentation run: each command of a page, in order, on small files made for the examples."""
 
 import doctest
+import io
 import json
 import lzma
 import os
@@ -133,6 +134,7 @@ def test_its_examples_run(name, prepared, tmp_path, command, monkeypatch):
             continue
         own = f"{number}.db" if words[0] in OWN_DATABASE else "studio.db"
         monkeypatch.setenv("OAL_DB", str(folder / own))
+        monkeypatch.setattr("sys.stdin", io.StringIO("q\n"))  # a command that asks is told to stop
         if before:
             program = [sys.executable, "-m", "oal_engine", *words]
             environment = os.environ | {"PYTHONPATH": str(ROOT)}

@@ -621,7 +621,7 @@ def test_the_end_of_several_classes_has_a_line_for_each(work, keep):
 def test_estimates_have_intervals_and_never_stand_beside_exact_figures(work, keep, monkeypatch):
     """A stream without labels shows estimates with intervals once there are enough positive answers, and before that
     the reason why they are missing. If estimates end before the stream does, the page names the item at which they end
-    and says that they understate the final model."""
+    and says that the final model is probably better."""
     plain = keep("plain", 1200, reading.Columns(("text",)))
     few, many = work(20, plain, **BINARY), work(150, plain, 3, **BINARY)
     at = details(run("pages/1_Label.py", session=str(few.session.id)))
@@ -639,7 +639,7 @@ def test_estimates_have_intervals_and_never_stand_beside_exact_figures(work, kee
     monkeypatch.setattr(estimates, "look", lambda session, points=60: closed)
     text = words(details(run("pages/1_Label.py", session=str(many.session.id))))
     assert "Estimates end at item 1,234" in text
-    assert "understate the final model" in text
+    assert "The final model is probably better." in text
 
 
 # Guidelines and settings

@@ -138,6 +138,7 @@ def test_every_page_is_literal(session, chosen):
         check(at)
     at.segmented_control(key="new-kind-1").set_value("One rare class").run()
     check(at)
+    at = run("home.py", **who)
     at.button(key=f"remove-{session}").click().run()
     check(at)
     for panel in ("Progress", "History", "Pushed", "Check", "Learned", "Guidelines", "Team"):

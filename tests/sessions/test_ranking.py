@@ -6,6 +6,7 @@ import pytest
 from oal_engine.sessions.files import export, methods, report
 from oal_engine.sessions.insights import estimates, outcome, ranking
 from oal_engine.sessions.insights.ranking import Curve, Ranking
+from oal_engine.sessions.session import Session
 from tests.harness.sessions import begin, label_truly, reply, say
 
 SIZE = 400
@@ -142,7 +143,7 @@ def test_an_answered_item_is_judged_by_a_model_that_did_not_learn_it(store):
     for k in range(30):
         say(opened, 1 if k % 4 == 0 else -1)
     log = [entry for entry in opened.log if entry.label]
-    left_out = ranking.margins_left_out(len(log), lambda places: ranking._margins_without(opened, places))
+    left_out = ranking.margins_left_out(len(log), lambda places: ranking._margins_without(opened, log, places))
     final = ranking._margins(opened, opened.learner, np.array([entry.item for entry in log]))
     labels = np.array([entry.label for entry in log])
     assert (labels * final).mean() > (labels * left_out).mean()
@@ -163,10 +164,18 @@ def test_answers_that_come_in_another_order_keep_their_margins(store):
             reply(opened, who, label)
     log = [entry for entry in opened.log if entry.label]
     assert [lesson.number for lesson in opened.state.lessons] != [entry.number for entry in log]
-    left_out = ranking.margins_left_out(len(log), lambda places: ranking._margins_without(opened, places))
+    left_out = ranking.margins_left_out(len(log), lambda places: ranking._margins_without(opened, log, places))
     for entry, margin in zip(log, left_out):
         others = [lesson for lesson in opened.state.lessons if lesson.number != entry.number]
         assert margin == ranking._margins(opened, opened.taught(others, 100).only().learner, np.array([entry.item]))[0]
+
+
+def test_an_answer_that_somebody_gave_meanwhile_is_left_for_later(store):
+    opened = begin(store, "unlabelled", "PAA-I", shuffled=True, budget=100)
+    for label in (1, -1, 1):
+        say(opened, label)
+    say(Session(store, opened.id), -1)
+    assert [1, -1, 1] == ranking.left_out(opened)[0].tolist()
 
 
 def of_classes(opened):

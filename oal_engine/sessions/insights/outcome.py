@@ -268,13 +268,15 @@ class Finds(NamedTuple):
         about = "about " * (self.hits.low < self.hits.high)
         yes = round(MORE * recent.count(1) / max(1, len(recent)))
         right = self.depth.in_words[0]
-        stop = f"Stopping here would miss {about}{_whole(self.misses)}."
+        more = (
+            f"{MORE} more answers would meet about {yes:,} more. Stopping here would miss {about}{_whole(self.misses)}."
+        )
         if self.depth.recall.low >= ENOUGH or (self.misses.value < 1 and not yes):
-            stop = "You can stop here: more answers would change little."
+            more = "You can stop here: more answers would change little."
         return [
             f"You have found {about}{self.hits.value:,.0f} of {_whole(self.total)} that are {name}; {right} of the "
             "list is right.",
-            f"{MORE} more answers would meet about {yes:,} more. {stop}",
+            more,
         ]
 
 

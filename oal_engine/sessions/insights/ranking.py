@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from math import ceil, floor
-from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +21,7 @@ from ...kernel import rows, stream
 from ...kernel.estimates import TAIL
 from ...kernel.learners import Learner
 from ...kernel.spending import FIND, representative
+from ..log import Entry
 from ..one_question import OneQuestion
 from ..session import Session
 from .curves import percent
@@ -234,9 +234,12 @@ def left_out(session: Session | OneQuestion) -> tuple[np.ndarray, np.ndarray, np
     """Return for each answer its label, the margin (with K classes: the scores) of its item under a model that was
     trained without it, and the number of items that it represents. In a file, an item that was asked because it was the
     nearest to the threshold represents none: it is harder than others with its margin."""
-    log = [entry for entry in session.log if entry.label]
+    learned = {lesson.number for lesson in session.state.lessons if lesson.label}
+    log = [entry for entry in session.log if entry.label and entry.number in learned]  # others may have answered since
     chances = np.array([entry.probability for entry in log])
-    scores = margins_left_out(len(log), partial(_margins_without, session), (len(session.names),) * session.multiclass)
+    scores = margins_left_out(
+        len(log), partial(_margins_without, session, log), (len(session.names),) * session.multiclass
+    )
     worth = chances**-POWER
     if (plan := session.state.plan) and session.settings.goal == FIND:
         of_all, items = representative(plan, chances, np.array([entry.audit for entry in log]))
@@ -267,14 +270,12 @@ def _margins(session: Session | OneQuestion, learner: Learner, items: np.ndarray
     return scores if session.multiclass else scores[:, 0]
 
 
-def _margins_without(session: Session | OneQuestion, places: np.ndarray) -> np.ndarray:
+def _margins_without(session: Session | OneQuestion, log: list[Entry], places: np.ndarray) -> np.ndarray:
     """Return margins of answered items under a model trained without their answers. places: indices of the answers."""
-    lessons = session.state.lessons  # in the order of answers; `places` count in the order of questions
-    answered = sorted((lesson for lesson in lessons if lesson.number and lesson.label), key=attrgetter("number"))
-    left_out = [answered[place] for place in places.tolist()]
-    numbers = {lesson.number for lesson in left_out}
-    others = [lesson for lesson in lessons if lesson.number not in numbers]
-    items = np.array([lesson.item for lesson in left_out])
+    left_out = [log[place] for place in places.tolist()]
+    numbers = {entry.number for entry in left_out}
+    others = [lesson for lesson in session.state.lessons if lesson.number not in numbers]
+    items = np.array([entry.item for entry in left_out])
     return _margins(session, session.taught(others, session.state.budget).only().learner, items)
 
 
