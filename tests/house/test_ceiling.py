@@ -16,7 +16,7 @@ CEILING = {  # part of the project: its files, and the most lines (of docs: word
     ),
     "ui and pages": ("ui/**/*.py pages/*.py app.py home.py", 7_170),
     "scripts and styles": ("ui/**/*.js ui/**/*.css oal_engine/**/*.js oal_engine/**/*.css", 5_345),
-    "tests": ("tests/**/*.py", 39_870),
+    "tests": ("tests/**/*.py", 39_880),
     "benchmarks": ("benchmarks/*.py", 3_235),
     "docs, words": ("docs/*.md *.md benchmarks/README.md data/README.md", 38_000),
 }  # fmt: skip
