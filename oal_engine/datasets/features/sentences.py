@@ -7,7 +7,6 @@ rounding (encoders.py), the same text has the same vector everywhere.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
@@ -18,6 +17,7 @@ from threadpoolctl import threadpool_limits
 
 WINDOWS = (2, 0), (3, 1), (5, 2)  # tokens in the window of each convolution, and how many of them come before
 TOKENS = 1_000  # computed at a time: more would not fit the caches of a processor
+THREADS = 2  # each maps 80 MB, and the memory of an import is limited
 TABLES = 17  # the token vectors are stored in as many tables, token k in table k % 17
 UNKNOWN = 0  # the number of the token for characters outside the vocabulary
 WIDTH, CONVOLVED = 512, 256  # of token vectors, and of the output of each convolution
@@ -38,7 +38,7 @@ class SentenceEncoder:
     def __call__(self, texts: Sequence[str]) -> np.ndarray:
         """Compute the unit vectors of texts: float64, shape (texts, 512)."""
         # A thread for each batch: several threads for one product are slower, as the matrices are small.
-        with threadpool_limits(1, "blas"), ThreadPoolExecutor(os.cpu_count()) as threads:
+        with threadpool_limits(1, "blas"), ThreadPoolExecutor(THREADS) as threads:
             return np.vstack([np.empty((0, WIDTH)), *threads.map(self._vectors, self._batches(texts))])
 
     def unknown_share(self, texts: Sequence[str]) -> float:
