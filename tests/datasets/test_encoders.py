@@ -10,6 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from oal_engine import datasets
 from oal_engine.datasets import Dataset, feeds, reading
@@ -54,6 +56,13 @@ def test_vectors_are_those_of_the_package(vectors):
     assert abs(USE(threads=1).encode(TEXTS[:-1]) - vectors[:-1]).max() < 0.51 / encoders.STEPS
     assert vectors.dtype == np.float32
     assert not vectors[-1].any()
+
+
+@given(st.text(st.sampled_from("ab\u0301 \u2581\n\u3000é私ﬁ¨#") | st.characters(codec="utf-8")))
+@example("  the ▁ same▁▁word, the same  word ")
+def test_token_numbers_are_those_of_the_package(text):
+    encoder = encoders._loaded(SENTENCES)
+    assert encoder.token_numbers(text) == encoder.tokenizer.encode(text)
 
 
 def test_texts_of_the_same_meaning_are_near_in_any_language(vectors):

