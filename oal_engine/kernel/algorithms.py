@@ -38,7 +38,7 @@ COG = "Wang, Zhao, Hoi: Cost-sensitive online classification (TKDE 2014)"
 
 # For `auto` with several questions: items are also read because of the other questions, so that a smaller share of the
 # answers to each question is positive.
-SEVERAL_QUESTIONS = {"exponent": 0.3, "few": 20.0}
+SEVERAL_QUESTIONS = {"exponent": 0.3, "few": 20.0, "visits": 10.0, "power": 2.0}
 
 
 def _all_fixed(learner: str, **others: float) -> dict[str, float]:
@@ -76,7 +76,7 @@ class Algorithm:
 
 
 ALGORITHMS = {
-    "auto": Algorithm("pool-f1", "paced", OWN, _all_fixed("pool-f1"), several=SEVERAL_QUESTIONS),
+    "auto": Algorithm("pool-f1", "paced", OWN, _all_fixed("pool-f1", visits=30, power=16), several=SEVERAL_QUESTIONS),
     "auto-sum": Algorithm("dual", "paced", OWN, _all_fixed("dual", exponent=0.8)),
     "auto-classes": Algorithm("m-dual", "paced", OWN, _all_fixed("m-dual")),
     "OAAL": Algorithm("perceptron", "asymmetric", OAAL, tunes=("theta",)),

@@ -7,7 +7,7 @@ number of questions is the sum of all pi_t (OA3, Proposition 1; D-ADA, Remark 4)
 - `requires`: name of a learner's state; the rule works only with learners that provide it.
 - `needs_variance`: it uses the variance v of every row; for other rules v is 0.
 - `pace`: how it spreads a budget if no pace is set.
-- `squared`: its probability is a square, and a plan raises or lowers the square root.
+- a parameter `power`: its probability is a square. A plan raises or lowers its root, and takes that to the power.
 - `signed`: it reads the sign of the margin. The margin of a multi-class learner (the gap between its two best classes)
   has no sign.
 - `deterministic`: its probability is always 0 or 1.
@@ -209,9 +209,9 @@ class Discriminative(NamedTuple):
 
 class Paced(NamedTuple):
     """pi = (delta_s / (delta_s + |p|))^2 with s the sign of p; delta_s is larger on the positive side if the learner's
-    margin has a sign. With a budget, delta is adjusted during the run, so that the budget lasts for a quarter of the
-    stream, but for at most 40 rounds per label. Every item of the first ten rounds is asked about. Part of a large
-    budget is spread over the rest of the stream."""
+    margin has a sign. With a budget, the power is `power`, and delta is adjusted during the run, so that the budget
+    lasts for a quarter of the stream, but for at most 40 rounds per label. Every item of the first ten rounds is asked
+    about. Part of a large budget is spread over the rest of the stream."""
 
     delta: float = Parameter(
         1.0, above=0, help="Smoothing on the negative side where no budget sets it.", **SMOOTHING | {"grid": None}
@@ -222,9 +222,12 @@ class Paced(NamedTuple):
         help="Labels for the beginning. If the budget is larger, up to half of it is kept for the rest of the "
         "stream; 0 suits streams that change.",
     )  # fmt: skip
+    power: int = Parameter(
+        2, low=2, high=64, whole=True, help="With a budget, the power of delta / (delta + |margin|): the larger, the "
+        "nearer to its line it asks.",
+    )  # fmt: skip
 
     sentence = "Spends its labels evenly over the beginning, near its line and rather on the positive side."
-    squared = True
     pace = Pace(share=0.25, rounds_per_label=40, first=10)
 
     def probability(self, learner, x, p, v, rho, theta, t):

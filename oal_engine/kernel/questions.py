@@ -96,13 +96,13 @@ class Rare(NamedTuple):
         s = t % RECENT_ROUNDS
         for k in range(self.factor.size):
             pi = inspected[k, j, 1]
-            self.recent[k, s] = min(sqrt(pi) if plan.squared else pi, SURE)
+            self.recent[k, s] = min(sqrt(pi) if plan.power > 1 else pi, SURE)
         left = rule_labels(plan, t)
         rate = new_rate(plan, t, left) if left > 0 else 0.0
         if rate:
             _set_factors(self, plan, t, rate)
         largest = _largest(self, s)
-        return largest * largest if plan.squared else largest
+        return largest * largest if plan.power > 1 else largest
 
     def note(self, y):
         self.positives[:] += y > 0
@@ -111,7 +111,7 @@ class Rare(NamedTuple):
         """Return the state with one more question, which is open from round t on. chances: the probabilities with which
         it would have been asked in the rounds just before t, at most RECENT_ROUNDS values."""
         recent = np.zeros(RECENT_ROUNDS)
-        roots = np.sqrt(chances) if plan.squared else chances
+        roots = np.sqrt(chances) if plan.power > 1 else chances
         recent[np.arange(t - chances.size, t) % RECENT_ROUNDS] = np.minimum(roots, SURE)
         return Rare(np.append(self.positives, 0), np.vstack((self.recent, recent)), np.append(self.factor, 1.0))
 

@@ -52,10 +52,11 @@ class Plan(NamedTuple):
     item is asked about.
 
     floor: smallest probability, while labels are left, of asking about an item that is not pushed (0: no minimum).
-    promised: smallest value that `floor` ever had. squared: whether the rule's probability is a square; then its root
-    is raised or lowered. trains: whether the learner learns from the answers to audits. spent: number of labels spent,
-    and number of audits among them. recent: the rule's probabilities (square roots if `squared`) in the last rounds.
-    force: the factor by which the odds are multiplied, and the rate for which it was found.
+    promised: smallest value that `floor` ever had. power: 1, or the power of a rule whose probability is a square; then
+    its root is raised or lowered, and taken to this power. trains: whether the learner learns from the answers to
+    audits. spent: number of labels spent, and number of audits among them. recent: the rule's probabilities (square
+    roots if `power` > 1) in the last rounds. force: the factor by which the odds are multiplied, and the rate for which
+    it was found.
 
     For a file, the `reserve` is not spent along its beginning. checks: share of these labels that go to random
     checks. queue: the order of the items; a question moves its item forward to its round. seen: number of items, from
@@ -70,7 +71,7 @@ class Plan(NamedTuple):
     reserve: int
     floor: float
     promised: float
-    squared: bool
+    power: int
     trains: bool
     spent: np.ndarray
     recent: np.ndarray
@@ -248,8 +249,8 @@ def _floored(plan, t, predicted):
 
 @inlined
 def _noted(plan, t, pi):
-    """Record the rule's probability, or its square root if the plan is `squared`, as a recent one, and return it."""
-    plan.recent[t % RECENT_ROUNDS] = pi = min(sqrt(pi) if plan.squared else pi, SURE)
+    """Record the rule's probability, or its square root if the plan has a power, as a recent one, and return it."""
+    plan.recent[t % RECENT_ROUNDS] = pi = min(sqrt(pi) if plan.power > 1 else pi, SURE)
     return pi
 
 
@@ -258,13 +259,15 @@ def _eased(plan, pi, factor, rate):
     """Multiply the odds of pi, a probability or the square root of one, by `factor`. Return the new probability, which
     is at least FLOOR * rate.
 
-    The result is FLOOR * rate + (1 - FLOOR * rate) * eased, or eased^2 for a root; eased = factor pi / (factor pi + 1 -
-    pi).
+    The result is FLOOR * rate + (1 - FLOOR * rate) * eased^power; eased = factor pi / (factor pi + 1 - pi).
     """
     odds = factor * pi
     eased = odds / (odds + 1 - pi)
-    if plan.squared:
-        return FLOOR * rate + (1 - FLOOR * rate) * eased * eased
+    if plan.power > 1:
+        chance = 1 - FLOOR * rate
+        for _ in range(plan.power):
+            chance = chance * eased
+        return FLOOR * rate + chance
     # Not `* eased`: the stored logs of earlier versions have this rounding.
     return FLOOR * rate + (1 - FLOOR * rate) * odds / (odds + 1 - pi)
 
@@ -273,7 +276,7 @@ def _eased(plan, pi, factor, rate):
 def _paced(plan, t, pi, left):
     """Return the rule's probability, raised or lowered so that the remaining labels would be spent at an even rate.
 
-    For pi = delta / (delta + |p|), or the square of this, multiplying the odds multiplies delta; for other rules
+    For pi = delta / (delta + |p|), or a power of this, multiplying the odds multiplies delta; for other rules
     multiplying the odds works, too. The factor is found by bisection, so that the mean probability over the last rounds
     equals the rate. A label left over after the paced rounds, because an answer was a skip, is asked for at once.
     """
@@ -387,7 +390,8 @@ def plan(
     with knowledge about the file.
     """
     if named(GOALS, goal, "goal") == FIND:
-        return _over_file(rule, budget, horizon, audit, trains, pace, floor, INFORMED if informed else BEGINNING)
+        beginning = INFORMED if informed else BEGINNING
+        return _over_file(rule, budget, horizon, audit, trains, pace, values, floor, beginning)
     if not 0 <= audit < 1:
         raise ValueError(f"audit must be >= 0 and < 1: the share of the budget for random checks. Got {audit}.")
     if pace is not None and not 0 < pace <= 1:
@@ -401,11 +405,11 @@ def plan(
     own = getattr(QUERY_RULES[rule], "pace", None)
     if budget is None or not (audit or pace or floor or own):
         return None
-    audits = round(audit * budget)
+    audits, values = round(audit * budget), checked(QUERY_RULES[rule], rule, values)
     paced, reserve, first = max(1, round(pace * horizon)) if pace else 0, 0, own.first if own else 0
     if own and not pace:
         labels = budget - audits - round(floor * budget)
-        reserve = min(labels // 2, max(0, labels - int(checked(QUERY_RULES[rule], rule, values)["early"])))
+        reserve = min(labels // 2, max(0, labels - int(values["early"])))
         paced = max(1, min(round(own.share * horizon), own.rounds_per_label * (labels - reserve)))
     least = min(1.0, floor * budget / (max(1, horizon) * (1 + PUSHES * PUSHED)))
     return Plan(
@@ -417,7 +421,7 @@ def plan(
         reserve,
         least,
         least,
-        getattr(QUERY_RULES[rule], "squared", False),
+        int(values.get("power", 1)),
         bool(trains),
         np.zeros(2, np.int64),
         np.zeros(RECENT_ROUNDS if paced else 0),
@@ -429,8 +433,8 @@ def plan(
 
 
 def _over_file(
-    rule: str, budget: int | None, horizon: int, audit: float, trains: bool, pace: float | None, floor: float,
-    beginning: tuple[int, float],
+    rule: str, budget: int | None, horizon: int, audit: float, trains: bool, pace: float | None, values: Values,
+    floor: float, beginning: tuple[int, float],
 ) -> Plan:  # fmt: skip
     """Plan a budget over a file of `horizon` items. beginning: labels along it, at least and as a share."""
     if budget is None:
@@ -440,11 +444,12 @@ def _over_file(
     if rule not in paceable():
         raise ValueError(f"the goal find needs a rule that draws: {', '.join(paceable())}. Got {rule}.")
     own, (least, share) = getattr(QUERY_RULES[rule], "pace", FIND_PACE), beginning
+    power = int(checked(QUERY_RULES[rule], rule, values).get("power", 1))
     early = min(budget, max(least, round(share * budget)))
     paced = max(1, min(round(own.share * horizon), own.rounds_per_label * early))
     return Plan(
-        budget, 0, horizon, paced, own.first, budget - early, 0.0, 0.0, getattr(QUERY_RULES[rule], "squared", False),
-        bool(trains), np.zeros(2, np.int64), np.zeros(RECENT_ROUNDS), np.zeros(2), audit or CHECKS,
+        budget, 0, horizon, paced, own.first, budget - early, 0.0, 0.0, power, bool(trains),
+        np.zeros(2, np.int64), np.zeros(RECENT_ROUNDS), np.zeros(2), audit or CHECKS,
         np.zeros(0, np.int64), np.zeros(1, np.int64),
     )  # fmt: skip
 

@@ -334,7 +334,7 @@ class MulticlassLearner(Remembering):
 
 DEFAULTS = {
     "q": 0.1, "tau": 0.1, "delta": 0.1, "delta_plus": 0.1, "delta_minus": 0.1, "b": 0.1, "a": -1, "beta": 0.1,
-    "easier": 5.0, "early": 500,
+    "easier": 5.0, "early": 500, "power": 2,
 }  # fmt: skip
 
 
@@ -342,7 +342,7 @@ def probability(rule, learner, x, p, rho, theta, t, mistakes, parameters):
     start = {"delta": {"decaying": 2.0**14, "paced": 1.0}.get(rule, 0.1)}
     start["delta_minus"] = 0.5 if rule == "asymmetric" else 0.1
     values = DEFAULTS | start | dict(parameters)
-    q, tau, delta, delta_plus, delta_minus, b, a, beta, easier, _ = values.values()
+    q, tau, delta, delta_plus, delta_minus, b, a, beta, easier, *_ = values.values()
     side = delta_plus if p >= 0 else delta_minus
     if rule in ("all", "first"):
         return 1.0
@@ -382,10 +382,10 @@ class Plan:
     """A plan for spending a budget. One share (`audit`) goes to audits, spread evenly over the rounds to the horizon;
     one share (`floor`) gives every item a minimum probability of being asked; the rest is spent at the given pace."""
 
-    def __init__(self, rule, budget, horizon, audit=0.0, trains=True, pace=None, early=500, floor=0.0):
+    def __init__(self, rule, budget, horizon, audit=0.0, trains=True, pace=None, early=500, floor=0.0, power=2):
         self.audits, self.horizon, self.trains = round(audit * budget), horizon, trains
         self.wishes, self.paced, self.past = budget - self.audits, pace and round(pace * horizon), []
-        self.first, self.power = (10, 2) if rule == "paced" else (0, 1)
+        self.first, self.root, self.power = (10, 2, power) if rule == "paced" else (0, 1, 1)
         self.floor = floor * budget / (1.3 * horizon)
         self.reserve = 0
         if rule == "paced" and not pace:
@@ -405,7 +405,7 @@ class Plan:
                 least = self.floor * (raised if predicted else max(1, raised))
             least, wishes = min(1, least), int(beyond - 0.3 * needed)
         if self.paced and (self.floor or wishes > 0):
-            self.past.append(np.minimum(pi ** (1 / self.power), 1 - 2**-30))
+            self.past.append(np.minimum(pi ** (1 / self.root), 1 - 2**-30))
         if wishes <= 0:
             return check, 1 - (1 - check) * (1 - least)
         if self.paced:

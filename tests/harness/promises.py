@@ -115,10 +115,8 @@ def assert_twins(X, y, order, learner, rule, values=(), rule_values=(), matrix=c
     many, d = is_multiclass(learner), X.shape[1]
     values, rule_values = dict(values), dict(rule_values)
     twin = naive.MulticlassLearner(learner, d, CLASSES, **values) if many else naive.Learner(learner, d, **values)
-    early = {name: rule_values[name] for name in ("early",) if name in rule_values}
-    plans = (
-        [naive.Plan(rule, **plan, **early), spending.plan(rule, values=rule_values, **plan)] if plan else [None, None]
-    )
+    own = {name: rule_values[name] for name in ("early", "power") if name in rule_values}
+    plans = [naive.Plan(rule, **plan, **own), spending.plan(rule, values=rule_values, **plan)] if plan else [None, None]
     counts, questions = naive.replay(X, y, order, twin, rule, rule_values, plan=plans[0], **options)
     ours = run(matrix(X), y, order, learner, rule, values, rule_values, plan=plans[1], **options)
     assert [t for t, _, _ in questions] == list(ours.log[:, 0])

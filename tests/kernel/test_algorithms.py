@@ -75,10 +75,10 @@ def test_what_was_stored_has_the_defaults_of_later_parameters():
 
 def test_a_positive_weighs_less_where_a_reading_answers_several_questions():
     """In a session that asks several questions about each item, `auto` weighs positives with a lower `exponent` (0.3)
-    and a larger `few` (20). Published algorithms keep their parameters."""
+    and a larger `few` (20), and asks with a smaller power. Published algorithms keep their parameters."""
     one, several = strategy("auto"), strategy("auto", several=True)
-    assert one.learner_parameters | {"exponent": 0.3, "few": 20} == several.learner_parameters
-    assert one.rule_parameters == several.rule_parameters
+    assert one.learner_parameters | {"exponent": 0.3, "few": 20, "visits": 10} == several.learner_parameters
+    assert one.rule_parameters | {"power": 2} == several.rule_parameters
     assert strategy("OA3") == strategy("OA3", several=True)
 
 

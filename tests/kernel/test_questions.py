@@ -27,7 +27,13 @@ def stream(seed=0, rounds=ROUNDS):
 
 def runs_of(X, Y, **more):
     table = rows.as_rows(csr_array(X))
-    first = Run(strategy("auto"), table, Y[0], np.arange(len(X)), **{"budget": BUDGET, "seed": 3} | more)
+    first = Run(
+        strategy(learner="pool-f1", rule="paced"),
+        table,
+        Y[0],
+        np.arange(len(X)),
+        **{"budget": BUDGET, "seed": 3} | more,
+    )
     return [replace(first, y=y) for y in Y]
 
 

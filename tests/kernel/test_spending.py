@@ -41,6 +41,18 @@ def test_a_compiled_plan_equals_its_twin(rule, more):
     assert_twins(*data_for("pa-i", n=ROUNDS), "pa-i", rule, seed=2, budget=BUDGET, plan=plan)
 
 
+def test_with_a_larger_power_the_questions_are_nearer_to_the_line():
+    distances = abs(np.random.default_rng(0).normal(size=600))
+    chances, means = {}, {}
+    for power in (2, 16):
+        plan = spending.plan("paced", 60, 4800, values={"power": power})
+        pairs = enumerate(((1 / (1 + distances)) ** 2).tolist())
+        chances[power] = np.array([spending.chances(plan, t, pi, 1)[1] for t, pi in pairs])[plan.first :]
+        means[power] = np.average(distances[plan.first :], weights=chances[power])
+    assert means[16] < 0.8 * means[2]
+    assert chances[16].sum() == pytest.approx(chances[2].sum(), rel=0.1)
+
+
 @pytest.mark.parametrize(("learner", "rule"), [("pa-i", "symmetric"), ("dual", "paced")])
 def test_a_file_is_asked_about_as_its_twin_says(learner, rule):
     """In a file that is all there, the engine asks about the items of the plain implementation (naive.py): along the
@@ -118,9 +130,9 @@ def test_a_large_budget_keeps_labels_for_the_rest_of_the_stream():
 )
 def test_a_plan_with_a_reserve_equals_its_twin(learner, share):
     """A compiled plan with a reserve, and with audits or a `floor`, gives the results of the plain implementation
-    (naive.py), even if margins have no sign (m-dual)."""
+    (naive.py), even if margins have no sign (m-dual), and with the power of `auto`."""
     plan = {"budget": BUDGET, "horizon": 350} | share
-    more = {"rule_values": {"early": 20}, "seed": 2, "budget": BUDGET}
+    more = {"rule_values": {"early": 20, "power": 16 if learner == "dual" else 2}, "seed": 2, "budget": BUDGET}
     assert_twins(*data_for(learner, n=ROUNDS), learner, "paced", plan=plan, **more)
 
 
