@@ -89,20 +89,6 @@ def test_what_is_doubtful_stops_with_the_option_that_settles_it(ok, run, tmp_pat
     assert 0 == ok("import", "tags.csv", "--name", "u", "--label", "", "--json")["positives"]
 
 
-def test_import_with_classes(ok, tmp_path):
-    """Each label word is a class with its count, in order, in the JSON and in the lists."""
-    words = ["C10", "C2", "a", "C2", "d", ""]
-    (tmp_path / "a.csv").write_text("id,text,kind\n" + "".join(f"{k},a b,{word}\n" for k, word in enumerate(words)))
-    arguments = ("import", "a.csv", "--label", "kind", "--multiclass")
-    imported = ok(*arguments, "--name", "a", "--json")
-    counts = {"a": 1, "C2": 2, "C10": 1, "d": 1}
-    assert list(counts.items()) == list(imported["classes"].items())
-    assert (6, 0, 0) == (imported["items"], imported["positives"], imported["negatives"])
-    assert [counts] == [row["classes"] for row in ok("datasets", "--json")["datasets"]]
-    assert ["1", "a", "text", "6", "4610", "0", "0", "4", "0"] == ok("datasets").splitlines()[-2].split()
-    assert "again: 6 items (1 unlabelled) in 4 classes: C2 (2), a (1)" in ok(*arguments, "--name", "again")
-
-
 def test_import_keeps_and_shows_further_columns(ok, tmp_path):
     """By default further columns are stored, and those with usual names (year, url) shown. Options choose others."""
     lines = "".join(f"{k},a text {k % 3},{2000 + k},n,u{k},{k % 2}\n" for k in range(6))
@@ -116,21 +102,6 @@ def test_import_keeps_and_shows_further_columns(ok, tmp_path):
         ok("import", "a.csv", "--name", name, *options)
         stored = datasets.Dataset(Store(), name)
         assert (kept, shown) == (stored.details, stored.shown_columns)
-
-
-def test_import_features(ok, tweets):
-    """`import` gives texts the features that are named, by default rich terms with similar wording. Naming a tokenizer
-    means the features `words`."""
-    labels = ("--label", "topics", "--positive", "mood", "--contains")
-    for name, options, tokenizer, similar in (
-        ("a", (), "rich", True),
-        ("b", ("--features", "rich"), "rich", False),
-        ("c", ("--features", "words"), "tweets", False),
-        ("d", ("--tokenizer", "words"), "words", False),
-    ):
-        ok("import", tweets, *labels, "--name", name, *options)
-        stored = datasets.Dataset(Store(), name)
-        assert (tokenizer, similar) == (stored.vocabulary.settings["tokenizer"], stored.latent > 0)
 
 
 def test_vectors_beside_texts(ok, run, tweets, tmp_path):
