@@ -143,18 +143,18 @@ OPTIONS = [  # of the command, and of a run of the kernel
 ]
 
 
-@pytest.mark.parametrize("algorithm", ["PAA-I", "OA3-diag"])
 @pytest.mark.parametrize(("options", "values"), [("", {}), ("--rho auto", {}), *OPTIONS])
-def test_one_run_is_that_of_the_kernel(ok, numbers, algorithm, options, values):
+def test_one_run_is_that_of_the_kernel(ok, numbers, options, values):
     """A single run is in the order of the file, and equals the kernel's run with the same options. By default rho is
     T_n / T_p. The mean is the run itself, and there is no deviation."""
     if "plan" in values:
-        rule = strategy(algorithm).rule
         audit = (values["plan"].get("audit", 0.0), values["plan"].get("trains", True), values["plan"].get("pace"))
-        values = {"plan": spending.plan(rule, 20, ROWS, *audit, floor=values["plan"].get("floor", 0.0))}
-    result = ok("replay", numbers, "--algorithm", algorithm, "--json", *options.split())
+        values = {
+            "plan": spending.plan(strategy("PAA-I").rule, 20, ROWS, *audit, floor=values["plan"].get("floor", 0.0))
+        }
+    result = ok("replay", numbers, *RUN, *options.split())
     (run,) = result["runs"]
-    assert expected(numbers, name=algorithm, **values) == figures(run)
+    assert expected(numbers, **values) == figures(run)
     assert run["push"] == pytest.approx(result["mean"]["push"])
     assert result["std"] is None
 
