@@ -215,7 +215,8 @@ def imported(folder, items, labelled):
     """Import texts as a file in which only the items in `labelled` have a label. Return the store."""
     store, path = Store(folder / "studio.db"), folder / "partly.csv"
     path.write_text("text,label\n" + "".join(f"{text},{cell}\n" for text, cell in lines_of(items, labelled)))
-    datasets.import_file(store, path, "partly", reading.Columns(("text",), "label", positive=("yes",)))
+    columns, request = reading.Columns(("text",), "label", positive=("yes",)), datasets.ImportRequest(features="rich")
+    datasets.import_file(store, path, "partly", columns, request)
     return store
 
 
