@@ -405,13 +405,11 @@ def test_errors_are_one_sentence(run, numbers, tmp_path, line, message):
     assert 1 == err.count("\n")
 
 
-@pytest.mark.parametrize(
-    "option", ["--text", "--label", "--positive", "--id", "--feature", "--reader", "--encoding", "--limit"]
-)
-def test_options_for_files_are_refused_for_a_data_set(run, ok, numbers, option):
+def test_options_for_files_are_refused_for_a_data_set(run, ok, numbers):
     ok("import", numbers, "--name", "numbers", "--json")
-    message = f"error: {option} is for files: the data set numbers has been imported already.\n"
-    assert (1, "", message) == run("replay", "numbers", "--algorithm", "PA", option, "word")
+    for option in ("--text", "--label", "--positive", "--id", "--feature", "--reader", "--encoding", "--limit"):
+        message = f"error: {option} is for files: the data set numbers has been imported already.\n"
+        assert (1, "", message) == run("replay", "numbers", "--algorithm", "PA", option, "word")
 
 
 def test_an_error_of_writing_names_the_output_not_the_input(run, ok, labelled, numbers, tmp_path):
