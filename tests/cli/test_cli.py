@@ -1,5 +1,6 @@
 """The command line: output, errors, and equal results for a file and for the data set imported from it."""
 
+import io
 import json
 import lzma
 import os
@@ -7,7 +8,6 @@ import re
 import shlex
 import subprocess
 import sys
-from functools import partial
 
 import numpy as np
 import pandas
@@ -496,20 +496,17 @@ def test_remove_is_not_restore(run):
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
-def test_standard_input_is_imported(db, tmp_path, suffix):
+def test_standard_input_is_imported(ok, monkeypatch, suffix):
     table = pandas.DataFrame({"text": ["a b", "b c", "c d"], "more": ["x", "y", "z"], "label": ["yes", "no", "yes"]})
-    path = tmp_path / f"a.{suffix}"
-    {"csv": table.to_csv, "jsonl": partial(table.to_json, orient="records", lines=True), "parquet": table.to_parquet}[
-        suffix
-    ](path, **({} if suffix == "jsonl" else {"index": False}))
-    options = ["--name", "piped", "--text", "text", "more", "--label", "label", "--json"]
-    command = [sys.executable, "-m", "oal_engine", "import", "-", *options]
-    done = subprocess.run(
-        command, env=os.environ | {"PYTHONPATH": str(ROOT)}, input=path.read_bytes(), capture_output=True
-    )
-    assert (0, b"") == (done.returncode, done.stderr)
-    assert (3, 2, 1) == tuple(json.loads(done.stdout)[key] for key in ("items", "positives", "negatives"))
-    stored = datasets.Dataset(Store(db), "piped")
+    written = {
+        "csv": lambda: table.to_csv(index=False).encode(),
+        "jsonl": lambda: table.to_json(orient="records", lines=True).encode(),
+        "parquet": lambda: table.to_parquet(index=False),
+    }[suffix]()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(written)))
+    said = ok("import", "-", "--name", "piped", "--text", "text", "more", "--label", "label", "--json")
+    assert (3, 2, 1) == tuple(said[key] for key in ("items", "positives", "negatives"))
+    stored = datasets.Dataset(Store(), "piped")
     assert ["a b x", "b c y", "c d z"] == [" ".join(stored.item(k)["text"].split()) for k in range(3)]
 
 
