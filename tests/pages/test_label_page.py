@@ -253,17 +253,6 @@ def test_an_answer_of_long_ago_is_corrected_on_the_page(app_store, work):
     assert Session(app_store, session).history[5].corrected
 
 
-def test_a_correction_that_cannot_be_stored_is_refused(app_store, work):
-    """An answer to a skipped item after the budget is spent is refused with one sentence and not stored."""
-    server = work(20, budget=26, **BINARY)
-    skipped = next(entry for entry in server.log if entry.label == SKIP)
-    while server.session.place.asked:
-        server.session.answer(f"f{server.session.place.asked.id}", server.session.place.asked.id, -1)
-    at = listed(server.session.id, "history", events=[{"id": "c1", "row": skipped.id, "action": 1}])
-    assert at.session_state[f"history-{server.session.id}-problem"].startswith("Not stored: ")
-    assert SKIP == app_store.answers(server.session.id)[skipped.number - 1]["label"]
-
-
 # Answers to check
 
 
