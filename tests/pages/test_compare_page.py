@@ -216,6 +216,26 @@ def test_a_result_has_its_tables_and_details(store, tmp_path):
     assert "push-and-query evaluation" in words(at)
 
 
+@pytest.mark.slow
+def test_a_sweep_and_several_classes_have_their_result(store, tmp_path):
+    """A sweep of one parameter is a chart, of two parameters a heat map over the two charts of any result. Every
+    parameter can be the axis."""
+    imported(store, tmp_path)
+    imported(store, tmp_path, "three", classes=3)
+    values = {"delta_plus": [0.1, 1], "delta_minus": [0.1, 1]}
+    sweep = compared(store, "sweep", data=[NAME], algorithms={"OAAL": values}, budgets=[20])
+    line = compared(store, "line", data=[NAME], algorithms={"OAAL": {"delta": [0.1, 1]}}, budgets=[20])
+    many = compared(store, "many", data=["three"], algorithms={"MPAA-I": {}}, criterion="accuracy")
+    for comparison, charts in ((sweep, 3), (line, 1), (many, 2)):
+        at = run(comparison=comparison)
+        assert charts == len(at.get("plotly_chart"))
+    assert "Balanced accuracy" in words(at)
+    at = run(comparison=sweep)
+    at.selectbox(key="over").select("delta_plus").run()
+    assert not at.exception
+    assert 2 == len(at.get("plotly_chart"))
+
+
 def test_comparisons_are_listed_with_their_state_and_deleted(store, tmp_path):
     """The newest comparison is listed first, and a comparison is deleted after a confirmation. A comparison whose
     process died says so and can be resumed."""

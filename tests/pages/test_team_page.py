@@ -168,6 +168,40 @@ def readings(work):
     return make
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("settings", "people", "told"), [
+    ({"overlap": 1.0}, PEOPLE, "100 % of the readings go to two people. {} readings have two answers."),
+    ({"repeat": 1.0}, PEOPLE[:1], "100 % of the readings are repeated to the person who answered them."),
+])  # fmt: skip
+def test_the_team_panel_has_a_line_for_each_question(readings, monkeypatch, settings, people, told):
+    """The Team panel shows for each question the share of equal answers, kappa and the number of items to decide, and
+    names the question with the lowest kappa. Check lists these items, until they are decided, only under the question
+    about which their answers differ."""
+    monkeypatch.setattr("oal_engine.sessions.asking.REPEAT_AFTER", 3)
+    monkeypatch.setattr(check, "annotator", lambda: "anna")
+    server = readings(people=people, **settings)
+    kind, view = ("second", check.TWICE) if "overlap" in settings else ("again", check.AGAIN)
+    shown = " ".join(re.sub("<[^>]*>", " ", words(listed(server.session.id, "team"))).split())
+    found = {
+        name: agreement.of_pairs(agreement.one_each(own))
+        for name, own in agreement.by_question(server.session, kind).items()
+    }
+    assert told.format(found["good"].pairs) in shown
+    assert "Two people" not in shown
+    for name, own in found.items():
+        differ = 2 * (name == "odd")
+        share = agreement.in_percent(own.same)
+        assert f"{name} {own.equal} of {own.pairs} {share} {own.kappa} {differ}" in shown
+    assert f"Kappa is lowest for odd: {found['odd'].kappa}. Check lists the items to decide." in shown
+    rows = {name: check.page(server, messages.View(show=view), None, name)["rows"] for name in found}
+    assert {"good": 0, "straight": 0, "odd": 2} == {name: len(own) for name, own in rows.items()}
+    row = rows["odd"][0]
+    label = next(entry.labels[2] for entry in server.session.log if entry.id == row["id"])
+    assert {1: "not odd", -1: "odd"}[label] in row["chips"][1][0]
+    history.change(server.session, messages.RowEvent(id="decided", row=row["id"], action=-label), "anna", name="odd")
+    assert 1 == len(check.page(server, messages.View(show=view), None, "odd")["rows"])
+
+
 def test_every_two_of_three_people_have_a_line_for_a_question(readings):
     server = readings(people=(*PEOPLE, "carla"), overlap=1.0)
     at = listed(server.session.id, "team")

@@ -245,6 +245,23 @@ def test_each_side_needs_positives_of_its_own(store):
     assert ["precision"] == estimate.available
 
 
+def test_the_accuracy_of_classes_is_estimated_too(store):
+    """A session of K classes gets an estimated accuracy near the truth, or a reason while it has too few answers."""
+    opened = begin(store, "classes", algorithm="MRPA-I", budget=200, parameters={"q": 0.5})
+    assert (
+        "No estimate yet. It needs 20 more answers on wrongly predicted items and 5 more answers on "
+        "rightly predicted items." == of_session(opened).reason
+    )
+    label_until_the_end(opened)
+    estimate = of_session(opened)
+    assert estimate.reason is None
+    for name in metrics.EVALUATIONS:
+        guess = estimate.metrics[name]["accuracy"]
+        assert guess.low <= guess.value <= guess.high
+        assert abs(guess.value - opened.evaluate(opened.place.counts, name)["accuracy"]) < 0.15
+    assert estimate.metrics == curve(opened)[-1][2]
+
+
 def accuracy(right, chance, n):
     """Estimate a multi-class accuracy over `n` items. right: for each answered item, whether its prediction was right.
     Return (value, low, high), and whether the accuracy is shown."""

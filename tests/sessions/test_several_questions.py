@@ -10,7 +10,7 @@ import pytest
 from oal_engine import datasets
 from oal_engine.datasets import reading
 from oal_engine.kernel import certainty as kernel_certainty
-from oal_engine.kernel import metrics, questions
+from oal_engine.kernel import metrics, questions, rows
 from oal_engine.kernel.runs import Run
 from oal_engine.sessions import another_pass, look_back, model
 from oal_engine.sessions.files import export, methods, player, report
@@ -347,6 +347,43 @@ def test_the_report_of_one_question_is_about_it_alone(store, tmp_path):
     assert "not fifth" in text
     assert "Corrected labels: 1." in text
     assert not re.search("half|rare", text)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("more", PLANS)
+def test_the_look_back_of_one_question_shows_it_as_it_was(store, more):
+    """Each step of the look back has the question's progress, weights and counts at that time, the changes made by its
+    answer, and the decisions of the rounds before it. A round's probability is that its item is asked about."""
+    opened, places = of_several(store, **more), {name: [] for name in NAMES}
+    for number in range(25):
+        for name in NAMES:
+            places[name].append(OneQuestion(opened, name).place)
+        give(opened, 0 if number % 7 == 6 else None)
+    trace, (margins, predicted, _) = look_back.Trace(store, opened.id), opened.decided
+    X = rows.matrix(trace.dataset.rows)
+    for k, name in enumerate(NAMES):
+        look = QuestionTrace(trace, name)
+        assert [entry.round for entry in trace.log] == [entry.round for entry in look.log]
+        for number, place in enumerate(places[name], 1):
+            step = look.step(number)
+            assert (place.progress, place.asked.item) == (step.place.progress, step.entry.item)
+            assert place.weights.tobytes() == step.place.weights.tobytes()
+            assert place.counts.tobytes() == step.place.counts.tobytes()
+            later = look.step(number + 1).place.weights
+            assert [(later[m.column], place.weights[m.column]) for m in step.moved] == [
+                (m.new, m.old) for m in step.moved
+            ]
+            if step.passed.rounds:
+                t, entry = step.passed.first, step.entry
+                passed = [look.round(t) for t in range(t, entry.round)]
+                assert margins[k, t : entry.round].tolist() == [each.margin for each in passed]
+                assert predicted[k, t : entry.round].tolist() == [each.predicted for each in passed]
+                offsets = [each.margin - (X[[each.item]] @ each.weights).item() for each in passed]
+                assert np.ptp(offsets) < 1e-12  # all are the weight of the bias
+                assert all(each.draw >= each.probability > 0 for each in passed)
+                assert passed[-1].counts.sum() == entry.round == place.counts.sum()
+                decided, *_ = look._inspect(number, t, entry.round + 1)
+                assert [entry.margin, entry.probability, entry.draw, entry.predicted] == decided[-1].tolist()
 
 
 def test_the_page_of_a_player_is_about_one_question(store):
