@@ -104,6 +104,21 @@ def test_import_keeps_and_shows_further_columns(ok, tmp_path):
         assert (kept, shown) == (stored.details, stored.shown_columns)
 
 
+def test_import_features(ok, tweets):
+    """`import` gives texts the features that are named, by default rich terms with similar wording. Naming a tokenizer
+    means the features `words`."""
+    labels = ("--label", "topics", "--positive", "mood", "--contains")
+    for name, options, tokenizer, similar in (
+        ("a", (), "rich", True),
+        ("b", ("--features", "rich"), "rich", False),
+        ("c", ("--features", "words"), "tweets", False),
+        ("d", ("--tokenizer", "words"), "words", False),
+    ):
+        ok("import", tweets, *labels, "--name", name, *options)
+        stored = datasets.Dataset(Store(), name)
+        assert (tokenizer, similar) == (stored.vocabulary.settings["tokenizer"], stored.latent > 0)
+
+
 def test_vectors_beside_texts(ok, run, tweets, tmp_path):
     """A file of vectors may come with an import, an append or a replay, but not with lines from standard input."""
     labels = ("--label", "topics", "--positive", "mood", "--contains")
