@@ -33,7 +33,7 @@ TABLES = ".csv, .csv.gz, .tsv, .jsonl, .parquet or .xlsx"
 # Import and lists
 
 
-def test_import_and_lists(ok, numbers, tweets):
+def test_imports_and_sessions_are_listed(ok, numbers, tweets):
     """Data sets are listed with their counts, the newest first, and sessions with their progress."""
     imported = ok("import", numbers, "--name", "numbers", "--json")
     summary = {
@@ -236,7 +236,7 @@ def labelled(ok, numbers):
     return opened
 
 
-def test_export(ok, labelled):
+def test_an_export_has_every_question(ok, labelled):
     """An export has every question with its features, label, margin, probability, times and annotator."""
     lines = [json.loads(line) for line in ok("export", labelled.id, "--format", "jsonl").splitlines()]
     own = [name for name in LABELS if name != "text"]

@@ -184,7 +184,7 @@ def test_a_name_and_a_file_give_the_same_numbers(ok, numbers, tweets):
 
 
 @pytest.mark.slow
-def test_scale(ok, run, numbers):
+def test_a_file_is_scaled_as_the_option_says(ok, run, numbers):
     """A file is scaled as --scale says, l2 by default. A data set keeps its import's scaling, and refuses another."""
     for scale in ("none", "standardize+l2"):
         ok("import", numbers, "--name", scale, "--scale", scale, "--features", "plain", "--json")
@@ -199,7 +199,7 @@ def test_scale(ok, run, numbers):
 
 
 @pytest.mark.parametrize(("suffix", "opener"), [(".txt", open), (".txt.xz", lzma.open), (".gz", gzip.open)])
-def test_recorded_orders(ok, numbers, tmp_path, suffix, opener):
+def test_each_line_of_a_file_of_orders_is_a_run(ok, numbers, tmp_path, suffix, opener):
     """Each line of a file of orders, plain or compressed, is one run over rows counted from 1."""
     orders = [np.arange(ROWS)[::-1], np.random.default_rng(1).permutation(ROWS)]
     with opener(tmp_path / f"orders{suffix}", "wt") as file:
