@@ -69,7 +69,7 @@ def keep(store, tmp_path_factory):
             lines = csv.writer(file)
             lines.writerow(("id", "text", "label"))
             lines.writerows((f"{ids}{k}", text, int(k % 5 == 0)) for k, text in enumerate(texts))
-        return datasets.import_file(store, path, name, columns)[0]
+        return datasets.import_file(store, path, name, columns, datasets.ImportRequest(features="rich+latent"))[0]
 
     return add
 

@@ -108,35 +108,6 @@ def row(page, text):
 
 
 @pytest.mark.slow
-def test_an_answer_is_corrected_in_the_history_beside_the_card(label, store):
-    """In History, one click opens an answer and another corrects it; the card's counters follow, and its item and
-    layout stay. In the search field, which finds answers by their words, the keys of the card are just letters."""
-    session, card = label(budget=50)
-    page, first = card.page, card.item
-    for key in "axa":
-        card.press(key)
-    card.saved()
-    place, item = card("button-1").bounding_box(), card.item
-    tab(page, "History")
-    row(page, f"item {first[1:]} ").locator(".head").click()
-    row(page, "questions already asked stay").get_by_role("button", name="Not relevant", exact=True).click()
-    row(page, "was Relevant").wait_for()
-    expect(card("counters").locator("dd").nth(1)).to_have_text("2")
-    assert (place, item) == (card("button-1").bounding_box(), card.item)
-    assert [-1, -1, 1] == [entry["label"] for entry in store.answers(session)[:3]]
-    search = page.get_by_test_id("oal-list-search")
-    search.fill("")
-    search.press_sequentially("axz good")
-    expect(page.get_by_test_id("oal-list-rows")).to_have_text("No answer fits.")
-    search.fill("good")
-    expect(page.locator(".rows li")).to_have_count(1)
-    search.evaluate("field => field.blur()")
-    card.press("a")
-    card.saved()
-    assert [-1, -1, 1, 1, None] == [entry["label"] for entry in store.answers(session)]
-
-
-@pytest.mark.slow
 def test_a_pushed_item_is_marked_wrong_without_moving_the_card(visit, app, store, keep):
     """In the panel Pushed, an item opens with its text shown literally and can be marked wrong. The mark is stored, and
     the card does not move."""

@@ -11,7 +11,7 @@ from oal_engine import datasets
 from oal_engine.datasets import reading
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import create
-from tests.harness.browser import DESKTOP, PHONE, Card, bounds, button, choose, fits, unharmed, upload
+from tests.harness.browser import DESKTOP, PHONE, Card, bounds, button, fits, unharmed, upload
 from tests.harness.markup import MARKUP
 
 COLUMNS = reading.Columns(("text",), "label", "id")
@@ -128,40 +128,6 @@ def test_no_page_is_wider_than_its_window(visit, app, store, keep, tmp_path):
     fits_both()
 
 
-@pytest.mark.slow
-def test_a_file_is_uploaded_looked_at_and_imported(visit, app, store, tmp_path):
-    """A file goes from the file dialog through the choice of columns and a progress bar to a data set and a session."""
-    path = tmp_path / "moments.csv"
-    with path.open("w", newline="", encoding="utf-8") as file:
-        lines = csv.writer(file)
-        lines.writerow(("text", "remark", "label", "mood"))
-        lines.writerows((f"text {k}", f"remark on {k % 97}", k % 2, "sad" if k % 4 else "glad") for k in range(3_000))
-    page = visit(app, "/Data")
-    upload(page, path)
-    first = page.locator(".oal-first")
-    expect(first).to_contain_text("1: positive")
-    page.get_by_role("radio", name="another column").click()
-    choose(page, "Column of labels", "mood")
-    expect(first).to_contain_text("glad: positive")
-    choose(page, "Text (several are joined)", "remark")
-    page.keyboard.press("Tab")
-    expect(first).to_contain_text("text 0 remark on 0")
-    expect(button(page, "glad (750)")).to_have_attribute("aria-pressed", "true")
-    assert [row["name"] for row in store.datasets() if row["name"] == "moments"] == []
-    said = page.get_by_role("status")
-    page.evaluate(PHASES)
-    button(page, "Import").click()
-    expect(said.filter(has_text="moments: ")).to_contain_text("3,000")
-    page.get_by_text("750 positive, 2,250 negative, 1 in 4.0").wait_for()
-    # A busy page may skip one of two phases that follow each other quickly.
-    assert {"Reading…", "Finding the vocabulary…"} & {*page.evaluate("[...phases]")}
-    (row,) = (row for row in store.datasets() if row["name"] == "moments")
-    assert (row["items"], row["positives"], row["negatives"]) == (3_000, 750, 2_250)
-    assert store.item(row["id"], 5)["text"] == "text 5\nremark on 5"
-    page.get_by_role("link", name="Start a session with it").click()
-    expect(page.get_by_role("combobox", name="Data set")).to_have_value("moments")
-
-
 COUNT = """() => {
   window.clicks = 0;
   window.fields = new Set();
@@ -210,13 +176,6 @@ DROP = """([name, text]) => {
   for (const kind of ["dragenter", "dragover", "drop"]) {
     zone.dispatchEvent(new DragEvent(kind, { bubbles: true, cancelable: true, dataTransfer }));
   }
-}"""
-
-PHASES = """() => {
-  window.phases = new Set();
-  new MutationObserver(() => {
-    for (const bar of document.querySelectorAll("[data-testid=stProgress]")) phases.add(bar.textContent);
-  }).observe(document.body, {childList: true, characterData: true, subtree: true});
 }"""
 
 

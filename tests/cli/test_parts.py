@@ -21,7 +21,7 @@ def parts(ok, tmp_path):
     """A folder of files of texts, and a model that can predict them."""
     texts = topics(60)
     (tmp_path / "a.csv").write_text("text,label\n" + "".join(f"{text},{k % 2}\n" for k, text in enumerate(texts)))
-    ok("import", "a.csv", "--name", "a")
+    ok("import", "a.csv", "--name", "a", "--features", "rich")
     label_until_the_end(Session(store := Store(), create(store, "a", "PAA-I", budget=20)))
     ok("export", "1", "--what", "model", "--out", "model.json.gz")
     folder = tmp_path / "parts"

@@ -143,18 +143,18 @@ OPTIONS = [  # of the command, and of a run of the kernel
 ]
 
 
-@pytest.mark.parametrize("algorithm", ["PAA-I", "OA3-diag"])
 @pytest.mark.parametrize(("options", "values"), [("", {}), ("--rho auto", {}), *OPTIONS])
-def test_one_run_is_that_of_the_kernel(ok, numbers, algorithm, options, values):
+def test_one_run_is_that_of_the_kernel(ok, numbers, options, values):
     """A single run is in the order of the file, and equals the kernel's run with the same options. By default rho is
     T_n / T_p. The mean is the run itself, and there is no deviation."""
     if "plan" in values:
-        rule = strategy(algorithm).rule
         audit = (values["plan"].get("audit", 0.0), values["plan"].get("trains", True), values["plan"].get("pace"))
-        values = {"plan": spending.plan(rule, 20, ROWS, *audit, floor=values["plan"].get("floor", 0.0))}
-    result = ok("replay", numbers, "--algorithm", algorithm, "--json", *options.split())
+        values = {
+            "plan": spending.plan(strategy("PAA-I").rule, 20, ROWS, *audit, floor=values["plan"].get("floor", 0.0))
+        }
+    result = ok("replay", numbers, *RUN, *options.split())
     (run,) = result["runs"]
-    assert expected(numbers, name=algorithm, **values) == figures(run)
+    assert expected(numbers, **values) == figures(run)
     assert run["push"] == pytest.approx(result["mean"]["push"])
     assert result["std"] is None
 
@@ -184,7 +184,7 @@ def test_a_name_and_a_file_give_the_same_numbers(ok, numbers, tweets):
 
 
 @pytest.mark.slow
-def test_scale(ok, run, numbers):
+def test_a_file_is_scaled_as_the_option_says(ok, run, numbers):
     """A file is scaled as --scale says, l2 by default. A data set keeps its import's scaling, and refuses another."""
     for scale in ("none", "standardize+l2"):
         ok("import", numbers, "--name", scale, "--scale", scale, "--features", "plain", "--json")
@@ -199,7 +199,7 @@ def test_scale(ok, run, numbers):
 
 
 @pytest.mark.parametrize(("suffix", "opener"), [(".txt", open), (".txt.xz", lzma.open), (".gz", gzip.open)])
-def test_recorded_orders(ok, numbers, tmp_path, suffix, opener):
+def test_each_line_of_a_file_of_orders_is_a_run(ok, numbers, tmp_path, suffix, opener):
     """Each line of a file of orders, plain or compressed, is one run over rows counted from 1."""
     orders = [np.arange(ROWS)[::-1], np.random.default_rng(1).permutation(ROWS)]
     with opener(tmp_path / f"orders{suffix}", "wt") as file:

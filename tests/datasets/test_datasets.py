@@ -251,14 +251,6 @@ def test_a_column_of_one_value_becomes_zero():
     assert 1e-9 > np.abs(scaled[:, 0]).max()
 
 
-def test_a_scaling_learned_once_holds_for_later_rows():
-    """Later rows are standardized by the mean and standard deviation of the imported rows, not by their own."""
-    X = np.array([[0.0, 10], [2, 30]])
-    fitted = scaling.fit(X, "standardize+l2")
-    later = np.array([[5.0, 20]])
-    np.testing.assert_allclose([[1, 0]], scaling.apply(fitted, later))
-
-
 def test_an_impossible_scaling_is_refused(monkeypatch):
     """The error for an unknown scaling lists the known ones. The error for a table that is too large states its size
     and suggests a scaling that works."""

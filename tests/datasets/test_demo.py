@@ -63,28 +63,11 @@ def test_a_file_is_as_documented(file, columns, count, rare, share):
     assert sum(item["label"] == rare for item in items) / count == pytest.approx(share, rel=0.1)
 
 
-def test_rare_class_is_spread_over_the_stream(items):
-    size = len(items) // 10
-    tenths = [items[start : start + size] for start in range(0, len(items), size)]
-    counts = [sum(item["label"] != "other" for item in tenth) for tenth in tenths]
-    assert min(counts) > 0
-    assert len(set(counts)) > 1
-
-
 def test_texts_are_written_out_once(items):
     """No two texts are equal apart from case and spaces, and no cell is empty or has leftover syntax of the grammar."""
     texts = [" ".join(item.get("text", item.get("abstract")).lower().split()) for item in items]
     assert len(set(texts)) == len(texts)
     assert [item for item in items if any(not cell or LEFTOVERS.search(cell) for cell in item.values())] == []
-
-
-def test_lengths(name, items):
-    """Messages have 30 to 240 characters, abstracts three to six sentences."""
-    if name == "tweets.csv":
-        wrong = [item for item in items if not 30 <= len(item["text"]) <= 240]
-    else:
-        wrong = [item for item in items if not 3 <= len(re.findall(r"\.(?=\s|$)", item["abstract"])) <= 6]
-    assert wrong == []
 
 
 def test_links_lead_to_example_org_only(items):

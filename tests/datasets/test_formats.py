@@ -30,7 +30,7 @@ TEXTS = st.lists(st.text(st.sampled_from("a\",;|\t\r\n'\0 ") | st.characters(exc
 
 @settings(deadline=None)
 @given(TEXTS, st.sampled_from(sorted(PACK)))
-def test_csv_round_trip(texts, suffix):
+def test_any_text_comes_back_from_csv(texts, suffix):
     """Any text written as CSV is read unchanged, with quotes and line ends. Blank texts are skipped and counted."""
     file = io.StringIO()
     csv.writer(file).writerows([("id", "text", "number"), *((f"n{k}", text, k) for k, text in enumerate(texts))])
@@ -55,7 +55,7 @@ def test_an_apostrophe_of_another_program_stays():
 
 @settings(deadline=None)
 @given(TEXTS, st.sampled_from(sorted(PACK)))
-def test_jsonl_round_trip(texts, suffix):
+def test_any_text_comes_back_from_json_lines(texts, suffix):
     """Any text written as JSON lines is read unchanged, and an item without an id gets its line number as its id."""
     expected = {str(number): text for number, text in enumerate(texts, 1) if text.strip()}
     source = upload("".join(json.dumps({"text": text, "k": 1}) + "\n" for text in [*texts, "last"]), f"x.jsonl{suffix}")
@@ -68,7 +68,7 @@ FEATURES = st.dictionaries(st.integers(1, 9), st.floats(allow_nan=False, allow_i
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from([1, -1]), FEATURES), min_size=1), st.randoms())
-def test_svmlight_round_trip(rows, random):
+def test_any_rows_come_back_from_svmlight(rows, random):
     """Column k of an svmlight file becomes column k - 1. Rows of zeros stay; comments and blank lines are ignored."""
     lines, expected, ids = ["# made up"], np.zeros((len(rows), 9)), []
     for at, (label, features) in enumerate(rows):
@@ -85,7 +85,7 @@ def test_svmlight_round_trip(rows, random):
     assert not expected[:, width:].any()
 
 
-def test_txt():
+def test_each_line_of_a_text_file_is_a_text():
     """Each line of a plain text file is a text, whatever its line end."""
     items = read(upload("one\r\ntwo, too\n\n  three", "x.txt"))
     assert (items.ids, items.texts) == (["1", "2", "4"], ["one", "two, too", "  three"])
@@ -94,7 +94,7 @@ def test_txt():
     assert items.y.tolist() == [0, 0, 0]
 
 
-def test_long_text():
+def test_a_text_of_a_million_characters_is_read_whole():
     items = read(upload(f"text\n{'x' * 1_000_000}\n", "x.csv"), Columns(("text",)))
     assert [len(text) for text in items.texts] == [1_000_000]
 
@@ -122,7 +122,7 @@ def test_a_delimiter_without_a_name_is_refused_with_those_that_have_one():
     ("x.tsv", "a\tkind\tb\tid\n1\tyes\t2.5\tr1\n3\tno\t-4e2\tr2\n"),
     ("x.jsonl", '{"a": 1, "kind": true, "b": 2.5, "id": "r1"}\n{"a": "3", "kind": false, "b": -4e2, "id": "r2"}\n'),
 ])  # fmt: skip
-def test_numeric_tables(name, content):
+def test_columns_of_numbers_are_the_features(name, content):
     """All numeric columns but id and label are the features, unless feature columns are named."""
     columns = Columns(label="kind", id="id")
     items = read(upload(content, name), columns)
@@ -133,7 +133,7 @@ def test_numeric_tables(name, content):
     assert (both.texts, both.vectors.tolist()) == (["r1", "r2"], [[2.5, 1], [-400, 3]])
 
 
-def test_parquet(tmp_path):
+def test_parquet_is_read_as_csv_is(tmp_path):
     """Texts, numbers and labels are read from Parquet as from CSV, with rows numbered from 1."""
     path = tmp_path / "x.parquet"
     table = {"text": ["one", None, "three"], "label": [1.0, 0.0, None], "a": [1, 2, 3], "b": [0.5, 1.5, float("nan")]}
@@ -145,7 +145,7 @@ def test_parquet(tmp_path):
     assert read(upload(path.read_bytes(), "x.parquet.gz")).texts == texts.texts
 
 
-def test_npy():
+def test_an_array_is_read_as_unlabeled_vectors():
     """A 2-D array in a .npy file is read as unlabeled vectors and converted to float64."""
     file = io.BytesIO()
     np.save(file, np.array([[1, 2], [np.inf, 4], [5, 6]], np.float32))
@@ -156,7 +156,7 @@ def test_npy():
 
 
 @pytest.mark.parametrize("keys", [("X", "y", "ids"), ("x", "labels", "ids")])
-def test_npz_arrays(keys):
+def test_arrays_are_read_with_labels_and_ids(keys):
     """From an .npz file the arrays X (or x), y (or labels) and ids are read. Labels may be words."""
     items = read(arrays(**dict(zip(keys, (np.eye(3), np.array(["no", "Yes", ""]), np.array(["a", "b", "a"]))))))
     assert (items.ids, items.y.tolist(), items.vectors.tolist()) == (["a", "b"], [-1, 1], [[1, 0, 0], [0, 1, 0]])
@@ -164,7 +164,7 @@ def test_npz_arrays(keys):
 
 
 @pytest.mark.parametrize("kind", ["csr", "csc", "coo", "bsr"])
-def test_npz_of_scipy(kind):
+def test_sparse_matrices_of_scipy_are_read(kind):
     """A matrix from scipy.sparse.save_npz is read as CSR, and rows with NaN are dropped."""
     dense = np.array([[0, 1, 0, 2], [0, 0, 0, 0], [np.nan, 0, 0, 3], [4, 0, 0, 0]])
     file = io.BytesIO()
@@ -176,7 +176,7 @@ def test_npz_of_scipy(kind):
     assert peek(file, name="x.npz").rows[0] == {"features": "2:1 4:2"}
 
 
-def test_npz_in_disorder():
+def test_a_sparse_matrix_in_disorder_is_put_in_order():
     """In a sparse matrix that is read, columns are sorted, duplicates are summed, and stored zeros are removed."""
     file, columns = named(b"", "x.npz"), [3, 0, 3, 1]
     sparse.save_npz(file, sparse.csr_array(([1.0, 2.0, 4.0, 0.0], columns, [0, 4]), shape=(1, 5)))
@@ -197,7 +197,7 @@ def test_npz_in_disorder():
     (named(lzma.compress(b"text\n" * 9999)[:-40], "x.csv.xz"), "x.csv.xz cannot be read: Compressed file ended"),
     (named(b"text\n" * 9999, "x.csv.gz"), "x.csv.gz cannot be read: Not a gzipped file"),
 ])  # fmt: skip
-def test_unsafe_or_damaged_files(file, words):
+def test_unsafe_and_damaged_files_are_refused(file, words):
     """A file that is damaged, lacks the array X, needs pickle or has indices out of range is refused."""
     assert words in fails(file)
 
@@ -271,7 +271,7 @@ VALID = [
 
 @settings(deadline=None, max_examples=300)
 @given(st.sampled_from(VALID), st.floats(0, 1), st.integers(0, 9), st.binary(max_size=9))
-def test_any_bytes(file, place, cut, put):
+def test_any_bytes_are_read_or_refused_in_one_line(file, place, cut, put):
     """A randomly altered file gives items or a DataError of one line, never another exception."""
     data = file.getvalue()
     at = int(place * len(data))
@@ -288,7 +288,7 @@ def test_any_bytes(file, place, cut, put):
 # ---- Skipped lines and refused files
 
 
-def test_report():
+def test_what_is_skipped_is_reported_with_its_first_line():
     """Broken lines, empty texts and duplicate ids are skipped, and reported with their count and first line."""
     lines = 'id,text,label\n1,good,1\n2,"two\nlines",0\n3\n4, ,0\n1,again,1\n6,"bad"quote,0\n\n7,fine,\n5,x,y,z\n'
     items = read(upload(lines, "x.csv"), replace(LABELLED, id="id"))
@@ -312,13 +312,13 @@ TABLE = Columns(label="label", features=("a", "b"), missing="skip")
     ("x.csv", "a,b,label\n1,2,1\n,2,1\n3,inf,1\n4,no,0\n5,6,0\n", TABLE, 2,
      {"non-numeric row": (2, 3), "non-finite row": (1, 4)}),
 ])  # fmt: skip
-def test_skipped_lines(name, content, columns, count, skipped):
+def test_broken_lines_are_skipped_and_good_ones_stay(name, content, columns, count, skipped):
     """Each format skips its own kinds of broken lines and keeps the good ones. Column 0 is valid in svmlight."""
     items = read(upload(content, name), columns)
     assert (count, skipped) == (len(items.ids), items.skipped)
 
 
-def test_many_broken_svmlight_lines():
+def test_broken_svmlight_lines_are_counted_in_every_block():
     broken = {17, 4999, 5000, 5001, 12000}
     lines = ["1 oops" if number in broken else f"1 {number}:1" for number in range(1, 12001)]
     items = read(upload("\n".join(lines), "x.svm"))
@@ -327,7 +327,7 @@ def test_many_broken_svmlight_lines():
     assert len(items.ids) == 12000 - 5
 
 
-def test_missing_columns():
+def test_a_column_that_a_file_does_not_have_is_named():
     file = upload("id,text\n1,hello you\n", "x.csv")
     assert fails(file, Columns(("text",), label="spam")) == "x.csv has no column 'spam'; its columns are id, text."
     assert fails(file, Columns(id="id")) == "x.csv has no columns of numbers: name its text (--text) among id, text."
@@ -343,11 +343,11 @@ def test_missing_columns():
     ("id,text\n", "x.csv has no items below its header."),
     ("id,text\n1,\n2, \n", "x.csv holds no item that can be imported; skipped 2: 2 empty texts (first at line 2)."),
 ])  # fmt: skip
-def test_no_items(content, words):
+def test_a_file_without_items_is_refused(content, words):
     assert words in fails(upload(content, "x.csv"), Columns(("text",)))
 
 
-def test_no_such_file(tmp_path):
+def test_a_file_or_a_reader_that_does_not_exist_is_named(tmp_path):
     assert fails(tmp_path / "x.csv") == "x.csv cannot be read: No such file or directory."
     assert fails(tmp_path / "x.csv", reader="word").startswith("There is no reader 'word'; choose from ")
 
@@ -356,7 +356,7 @@ def test_no_such_file(tmp_path):
 
 
 @pytest.mark.parametrize(("encoding", "line"), [("cp1252", 3), ("latin-1", 6001)])
-def test_wrong_encoding(tmp_path, encoding, line):
+def test_a_wrong_encoding_is_refused_with_its_line(tmp_path, encoding, line):
     """The error for a file that is not UTF-8 names the first wrong line. With the right encoding the file is read."""
     path, columns = tmp_path / "x.csv", Columns(("text",))
     path.write_text("text\n" + "plain\n" * (line - 2) + "café\n" * 2, encoding)
@@ -364,7 +364,7 @@ def test_wrong_encoding(tmp_path, encoding, line):
     assert read(path, columns, encoding=encoding).texts[-1] == "café"
 
 
-def test_right_encoding():
+def test_a_byte_order_mark_is_no_part_of_a_name():
     """A byte order mark is not part of the first column's name. The error for an unknown encoding names it."""
     assert peek(upload("text\ncafé\n", "x.csv", "utf-8-sig")).columns == ["text"]
     assert "There is no encoding 'utf-9'" in fails(upload("text\nx\n", "x.csv"), encoding="utf-9")
@@ -394,7 +394,7 @@ def test_right_encoding():
     ("x.bin", "PK\3\4....", "zip"),
     ("x.bin", b"PK\3\4" + bytes(26) + b"X.npy....", "npz"),
 ])  # fmt: skip
-def test_reader_for(name, content, reader):
+def test_the_reader_fits_the_suffix_or_the_content(name, content, reader):
     """A named reader takes precedence. Otherwise the reader is chosen by the file suffix, ignoring a suffix such as
     .xz, and if this does not decide, by the content."""
     with open_source(upload(content, name), Opening()) as source:
@@ -402,7 +402,7 @@ def test_reader_for(name, content, reader):
         assert "npy" == reader_for(source, "npy")
 
 
-def test_no_reader():
+def test_a_file_in_no_known_format_is_refused():
     """An empty or binary file with an unknown suffix is refused and not read as text."""
     assert fails(upload("", "x.bin")) == f"x.bin is empty; the readers are {', '.join(READERS)}."
     assert fails(upload("\0\1\2\n\3", "x.bin")).startswith("x.bin is in no known format")
@@ -430,14 +430,14 @@ C123 = ["c1", "c2", "c3"]
      Columns(("title", "abstract"), "mesh", "medline_id")),
     ("x.svm", "1 2:1\n-1 1:3\n", ["label"], Columns((), "label", features=())),
 ])  # fmt: skip
-def test_guess(name, content, columns, guess):
+def test_the_columns_of_a_file_are_guessed(name, content, columns, guess):
     """A header is distinguished from data, and the columns for text, label, id and features are guessed."""
     preview = peek(upload(content, name))
     assert preview.columns == (columns or content.partition("\n")[0].split(","))
     assert preview.guess == guess
 
 
-def test_peek():
+def test_a_preview_has_the_first_rows():
     """A preview has the first rows, each as {column: text}, without broken lines."""
     file = upload('{"text": "x", "n": [1, 2.0]}\noops\n{"text": null, "ok": true}\n{"text": "z"}\n', "x.jsonl")
     preview = peek(file, 2)
@@ -447,7 +447,7 @@ def test_peek():
     assert [("1", "3:0.5"), ("-1", "")] == [(row["label"], row["features"]) for row in rows]
 
 
-def test_progress(tmp_path):
+def test_progress_ends_at_the_size_of_the_file(tmp_path):
     """Progress is reported in bytes of the compressed file, increases, and ends at the file's size."""
     path, calls = tmp_path / "x.csv.gz", []
     path.write_bytes(gzip.compress(b"text\n" + b"".join(b"line %d\n" % number**9 for number in range(20_000))))
@@ -475,7 +475,7 @@ def test_progress(tmp_path):
     ("covtype_sample20k.csv.xz", {"positive": ("2",)}, (20000, 9687, (20000, 54))),
     ("mlbench_LetterRecognition.csv.xz", {"positive": ("A",)}, (20000, 789, (20000, 16))),
 ])  # fmt: skip
-def test_shared_data(name, changes, counts):
+def test_every_row_of_real_files_is_read(name, changes, counts):
     """The guess of a real file's columns is right, and every one of its rows is read."""
     if not (SHARED / name).exists():
         pytest.skip(f"../shared/data/{name} is missing")

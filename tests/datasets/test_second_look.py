@@ -118,7 +118,8 @@ COMES = {  # a file, the options of its import, and words of its report
         "--text comment", ["texts in comment", "10 positive"],
     ),
     "a late label, named": (
-        lines(lambda k: {"text": TEXTS[k]} | late({"flag": k % 2}, k)), "--label flag", ["200 positive, 200 negative"],
+        lines(lambda k: {"text": TEXTS[k]} | late({"flag": k % 2}, k)), "--label flag --features words",
+        ["200 positive, 200 negative"],
     ),
     "a late category": (
         table("a,job,label", lambda k: (k * 0.5, "cook" if k < LATE else "nurse", k % 2), 1500), "", ["2 features"],

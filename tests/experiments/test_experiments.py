@@ -218,29 +218,6 @@ def test_the_list_leaves_the_lines_out(store):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("algorithm", "grid"),
-    [
-        ("OAAL", {"delta_plus": [0.01, 0.1, 1], "delta_minus": [0.01, 0.1, 1]}),
-        ("ACOG-I", {"eta": "10^-1..10^1"}),
-        ("ACOG-II", {"gamma": [0.1, 1, 10]}),
-        ("SACOG-II", {"m": [1, 2, 4]}),
-        ("ACOG-II", {"rho": ["auto", "laplace"]}),
-        ("COG-II", {"alpha_p": [0.2, 0.5, 0.8]}),
-        ("COG-I", {"theta": [-0.1, 0, 0.1]}),
-    ],
-)
-def test_a_sweep_shows_every_setting(store, algorithm, grid):
-    """Without tuning each setting of the grid has its own result line, and the runs of all lines differ."""
-    comparison = experiments.compare(spec(algorithms={algorithm: grid}), store)
-    settings = combinations(experiments.grid(algorithm, grid, "none"))
-    assert settings == [line.setting for line in comparison.lines]
-    ((block, lines),) = comparison.blocks().items()
-    assert (("a", None), len(settings)) == (block, len(lines))
-    assert len({comparison.values(line, "sum").tobytes() for line in comparison.lines}) == len(settings)
-
-
-@pytest.mark.slow
 def test_a_sweep_of_costs_weighs_runs_by_each(store):
     """The c_p of a setting decides both the rho of its runs and the weights of its costs."""
     wanted = spec(algorithms={"COG-I": {"c_p": [0.6, 0.9]}}, metric="cost", criterion="cost")

@@ -195,6 +195,7 @@ def evaluated(name, seed):
     return metrics.evaluate(replay(name, seed).counts, "push")
 
 
+@pytest.mark.slow
 def test_what_the_race_teaches_is_true_on_average():
     """The mean sums on the page are the means over 200 streams, and the asymmetric rule is significantly the best."""
     sums = measured()
@@ -203,6 +204,7 @@ def test_what_the_race_teaches_is_true_on_average():
     assert (better.mean(1) > 2 * better.std(1, ddof=1) / race.STREAMS**0.5).all()
 
 
+@pytest.mark.slow
 def test_the_documentation_tells_how_often_the_asymmetric_rule_wins():
     """The documented win rates and mean F1 are values over 200 streams; by F1 the rule is level with random asking."""
     text = " ".join((ROOT / "docs" / "demos.md").read_text().split())
@@ -234,6 +236,7 @@ def test_the_documentation_tells_who_leads_the_first_race_by_every_metric():
             assert line in text, line
 
 
+@pytest.mark.slow
 def test_the_first_race_is_a_typical_one():
     """The sums of the tuned lanes, and the lead of the asymmetric rule, rank in the middle third over all streams."""
     sums = measured()[:3]

@@ -41,7 +41,7 @@ def add_texts(store, folder, name="texts", label="label"):
              for k in range(240)]  # fmt: skip
     path.write_text("id,text,label\n" + "\n".join(lines))
     columns = reading.Columns(text=("text",), label=label, id="id")
-    return datasets.import_file(store, path, name, columns)[0]
+    return datasets.import_file(store, path, name, columns, datasets.ImportRequest(features="rich+latent"))[0]
 
 
 TOPICS = (

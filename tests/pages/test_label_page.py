@@ -46,24 +46,6 @@ def test_an_answer_belongs_to_the_item_that_was_shown(work, action):
     assert -1 == session.answered(asked.id).old
 
 
-def test_an_item_that_another_answered_meanwhile_is_not_corrected_unseen(work):
-    """Once a skipped item is answered, other answers to it are refused. An event sent twice is stored once."""
-    server = work(answers=12)
-    skipped = server.session.skipped[0]
-
-    def correct(event, label):
-        values = {"id": event, "action": "correct", "question": skipped.id, "label": label, "was": SKIP}
-        server.handle(messages.read(messages.CardEvent, values | {"highlighted": True}), "anna")
-
-    correct("first", 1)
-    with pytest.raises(SessionError, match="answered already by anna"):
-        correct("second", -1)
-    correct("first", 1)
-    assert 1 == server.session.history[skipped.number - 1].label
-    (stored,) = server.session.store.events(server.session.id, "corrected")
-    assert (skipped.id, 1, 1) == (stored["question"], stored["label"], stored["data"]["highlighted"])
-
-
 def test_what_the_model_was_told_is_not_highlighted(work):
     """Before the first answer no word is highlighted, not even a seed word. After some answers, learned terms are."""
     server = work(0, learner="pa-i", rule="all", seed_words=["good"])
@@ -271,17 +253,6 @@ def test_an_answer_of_long_ago_is_corrected_on_the_page(app_store, work):
     assert Session(app_store, session).history[5].corrected
 
 
-def test_a_correction_that_cannot_be_stored_is_refused(app_store, work):
-    """An answer to a skipped item after the budget is spent is refused with one sentence and not stored."""
-    server = work(20, budget=26, **BINARY)
-    skipped = next(entry for entry in server.log if entry.label == SKIP)
-    while server.session.place.asked:
-        server.session.answer(f"f{server.session.place.asked.id}", server.session.place.asked.id, -1)
-    at = listed(server.session.id, "history", events=[{"id": "c1", "row": skipped.id, "action": 1}])
-    assert at.session_state[f"history-{server.session.id}-problem"].startswith("Not stored: ")
-    assert SKIP == app_store.answers(server.session.id)[skipped.number - 1]["label"]
-
-
 # Answers to check
 
 
@@ -309,18 +280,6 @@ def test_answers_to_check_say_what_the_others_make_of_them(work):
             chip = (f"other answers: {server.session.names[each.other]}", "wrong")
             assert (each.margin < 0) == (chip in row["chips"])
         assert show in dict(check.page(server, view(), checks)["shows"])
-
-
-def test_a_check_is_corrected_on_the_page_and_leaves_the_list(app_store, work):
-    """One choice in the list of answers to check stores the correction with its annotator, and the row leaves the list
-    at once."""
-    server, checks = checked(work)
-    session, first = server.session.id, checks.at_odds[0]
-    listed(session, "check", events=[{"id": "k1", "row": first.entry.id, "action": first.other}])
-    stored = app_store.standing_label(session, first.entry.id)
-    assert (first.other, "carla") == (stored["label"], stored["annotator"])
-    server.refresh()
-    assert first.entry.id not in [row["id"] for row in check.page(server, view(), checks)["rows"]]
 
 
 def test_lists_to_check_say_why_they_are_empty(work):
@@ -374,15 +333,6 @@ def test_what_takes_long_is_made_less_often_than_people_answer(work, monkeypatch
 
 
 # Pushed items
-
-
-def test_pushed_means_the_same_on_the_card_and_in_the_tab(work):
-    server = work(40)
-    for k in range(30):
-        total = re.search(r"(\d+)( items?|$)", pushed.page(server, view())["total"])[1]
-        assert int(total) == server.payload()["place"]["counters"]["pushed"]
-        asked = server.session.place.asked
-        server.session.answer(f"p{k}", asked.id, int(server.session.y[asked.item]))
 
 
 def test_what_was_pushed_is_listed_with_its_score_newest_first(work):

@@ -29,7 +29,8 @@ def texts(store, tmp_path):
         lines.append(f"<b>item</b> {k} **{'good' if k % 5 == 0 else 'other'}** word{k % 7},{1 if k % 5 == 0 else 0}")
     path = tmp_path / "texts.csv"
     path.write_text("\n".join(lines))
-    return datasets.import_file(store, path, "<i>Texts</i> $x$", reading.Columns(text=("text",), label="label"))[0]
+    columns = reading.Columns(text=("text",), label="label")
+    return datasets.import_file(store, path, "<i>Texts</i> $x$", columns, tokenizer="words")[0]
 
 
 @pytest.fixture

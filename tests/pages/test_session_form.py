@@ -188,7 +188,9 @@ def test_a_stream_that_may_change_is_met_with_later_labels_and_recent_answers(ap
 def test_the_form_offers_the_labels_that_a_file_has(app_store, tmp_path):
     path = tmp_path / "partly.csv"
     path.write_text("text,label\n" + "".join(f"words n{k},{['good', 'bad', ''][min(k, 9) % 3]}\n" for k in range(40)))
-    datasets.import_file(app_store, path, "partly", reading.Columns(("text",), "label", positive=("good",)))
+    datasets.import_file(
+        app_store, path, "partly", reading.Columns(("text",), "label", positive=("good",)), tokenizer="words"
+    )
     at = form()
     question = next(each for each in at.toggle if each.key.startswith("new-known"))
     counts = app_store.dataset("partly")

@@ -402,7 +402,7 @@ def test_the_labels_of_a_file_become_questions_by_one_click(app_store, tmp_path,
     words in cells that hold several. Questions typed before stay, and a second click changes nothing."""
     path = tmp_path / name
     path.write_text(content)
-    datasets.import_file(app_store, path, "labels", replace(reading.peek(path).guess, **columns))
+    datasets.import_file(app_store, path, "labels", replace(reading.peek(path).guess, **columns), tokenizer="words")
     at = form()
     at.text_area(key="new-questions").set_value("insult: Of a person.\nspam").run()
     for _ in range(2):
@@ -422,7 +422,9 @@ def test_a_session_of_several_questions_begins_with_the_labels_of_its_file(app_s
     if not measures:
         flags["toxic"] = ["", "", *flags["toxic"][2:]]
     pandas.DataFrame({"text": TEXTS} | flags).to_csv(path, index=False)
-    datasets.import_file(app_store, path, "partly", reading.Columns(("text",), details=("toxic", "threat")))
+    datasets.import_file(
+        app_store, path, "partly", reading.Columns(("text",), details=("toxic", "threat")), tokenizer="words"
+    )
     at = form()
     assert not [each for each in at.toggle if each.key.startswith("new-known")]
     at.text_area(key="new-questions").set_value("toxic\nthreat").run()
@@ -448,7 +450,7 @@ def test_other_files_have_no_such_button(app_store, tmp_path, further):
     path = tmp_path / "other.csv"
     pandas.DataFrame({"text": TEXTS} | further).to_csv(path, index=False)
     columns = reading.Columns(("text",), "label" if "label" in further else None, multiclass="label" in further)
-    datasets.import_file(app_store, path, "other", columns)
+    datasets.import_file(app_store, path, "other", columns, tokenizer="words")
     at = form()
     at.segmented_control(key="new-kind-1").set_value("One rare class").run()
     assert at.text_area(key="new-questions")
@@ -460,7 +462,7 @@ def test_no_more_questions_are_offered_than_a_session_can_have(app_store, tmp_pa
     flags = {f"flag{n}": [int(k < 47 - n) for k in range(48)] for n in range(29)}
     path = tmp_path / "many.csv"
     pandas.DataFrame({"text": TEXTS} | flags).to_csv(path, index=False)
-    datasets.import_file(app_store, path, "many", reading.Columns(("text",)))
+    datasets.import_file(app_store, path, "many", reading.Columns(("text",)), tokenizer="words")
     at = form()
     label = at.button(key="new-each-1").label
     assert ("flag7 and 18 more", False) == (label[-len("flag7 and 18 more") :], "flag8" in label)

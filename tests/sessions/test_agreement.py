@@ -123,16 +123,6 @@ def test_agreement_is_told_in_words(second, told):
     assert told in agreement.in_words(agreement.of_pairs(pairs_of(first, second)))
 
 
-def test_too_little_gives_no_number():
-    """Nine pairs of answers are too few for a share of equal answers. Ten pairs of a single class give a share, but
-    neither kappa nor alpha."""
-    assert agreement.of_pairs(pairs_of([1] * 9, [1] * 9)).same is None
-    known = agreement.of_pairs(pairs_of([1] * 10, [1] * 10))
-    assert (1.0, None, None) == (known.same.value, known.kappa, known.alpha)
-    assert (10, 10) == (known.equal, known.pairs)
-    assert known.same.low < 0.9
-
-
 def test_a_session_knows_its_people_and_where_they_differ(store):
     """The labels and second answers of each person are counted. A disagreement between two people is listed until the
     answer is corrected, and still counts in their agreement after that."""

@@ -18,7 +18,7 @@ from oal_engine.sessions.insights.certainty import (
     sentences,
 )
 from oal_engine.sessions.look_back import Trace, verify
-from tests.harness.sessions import EVENTS, begin, label_truly, label_until_the_end, say, stream_of, take_back, truth
+from tests.harness.sessions import EVENTS, begin, label_until_the_end, say, stream_of, take_back, truth
 
 MORE = {"budget": 120, "floor": 0.6, "parameters": {"delta": 0.5}}
 
@@ -57,28 +57,10 @@ def test_floors_are_below_the_truth_and_the_same_in_a_trace(store, session):
     assert now.labels == session.state.spent
 
 
-def test_the_curve_ends_with_what_is_certain_now(session):
-    """Each point of the curve has the guaranteed minimum metrics after an answer, the last point the current ones."""
-    points = curve(session, 10)
-    assert points[-1] == of_session(session)
-    assert sorted(point.rounds for point in points) == [point.rounds for point in points]
-    assert 10 <= len(points) <= 11
-
-
 def test_a_session_without_a_floor_says_nothing(store):
     opened = begin(store)
     assert [None] * 3 == [each(opened) for each in (of_session, expected, labels_for)]
     assert [] == curve(opened)
-
-
-def test_the_question_that_waits_tells_nothing(store):
-    """Guaranteed minimum metrics cover the rounds before the waiting question, and its round once it is answered."""
-    opened = begin(store, **MORE)
-    label_truly(opened, 20)
-    now, t = of_session(opened), opened.place.asked.round
-    assert (t, 20, False) == (now.rounds, now.labels, now.closed)
-    say(opened, truth(opened))
-    assert of_session(opened).rounds > t
 
 
 def test_skips_corrections_and_undone_answers_count_as_they_stand(store):

@@ -135,6 +135,7 @@ def test_a_class_that_becomes_more_common_is_said(rising, plan):
     assert said.endswith("If you did not expect this, check some recent items.")
 
 
+@pytest.mark.slow
 def test_an_annotator_who_looks_for_something_else_is_told(rising):
     """If other items become positive, but about as many as before, the alarm says that the answers contradict the model
     more often, both on pushed items and on others."""

@@ -19,7 +19,6 @@ from oal_engine.sessions.files.player import Player
 from oal_engine.sessions.insights import certainty, estimates, outcome
 from oal_engine.sessions.labels import SKIP, KnownLabel, KnownLabels, SessionError
 from oal_engine.sessions.session import Session
-from oal_engine.sessions.settings import create
 from oal_engine.store import Store
 from tests.harness.sessions import (
     EVENTS,
@@ -33,15 +32,6 @@ from tests.harness.sessions import (
     stream_of,
     text_of,
 )
-
-
-@pytest.fixture(scope="module")
-def partly(store):
-    """The name of a data set in which every third item has a label."""
-    items = stream_of()[1]
-    items.y = np.where(np.arange(items.y.size) % 3 == 0, items.y, 0).astype(np.int8)
-    datasets.add(store, "partly", datasets.table(items), "made.npz")
-    return "partly"
 
 
 def labels_from(labels, origin):
@@ -65,15 +55,6 @@ def test_known_labels_are_learned_before_the_first_question(store):
     taught = plain.taught(opened.state.lessons, 40)
     assert labels == [(lesson.item, lesson.label) for lesson in opened.state.lessons]
     assert all(np.array_equal(a, b) for a, b in zip(taught.only().learner, opened.learner))
-
-
-def test_the_labels_of_a_file_with_gaps(store, partly):
-    """If a file has labels for some items, they all become known labels, and only the other items are asked about."""
-    opened = begin(store, partly, known_labels="file", budget=1000)
-    assert 100 == len(opened.known_labels)
-    assert {"file"} == {row["data"]["origin"] for row in opened.known_labels.values()}
-    assert 200 == opened.place.progress.stream == opened.place.progress.budget
-    assert not opened.dataset.y[opened.place.asked.item]
 
 
 NUMBER = "known_labels of a session must be a whole number >= 1 and <= 299. Got"
@@ -123,14 +104,6 @@ def test_a_known_label_is_corrected_and_removed(store):
 def test_known_labels_of_the_session_only(store, labels):
     with pytest.raises(SessionError, match="must be"):
         begin(store).know(next(EVENTS), labels, "search")
-
-
-def test_a_session_begins_with_other_labels(store):
-    session = create(store, "unlabelled", "PAA-I", budget=9, known_labels=labels_from({5: 1, 3: -1}, "session Old"))
-    opened = Session(store, session)
-    assert [(5, "session Old"), (3, "session Old")] == [
-        (k, v["data"]["origin"]) for k, v in opened.known_labels.items()
-    ]
 
 
 def test_exports_have_the_origin_of_each_label(store):
@@ -242,7 +215,8 @@ def imported(folder, items, labelled):
     """Import texts as a file in which only the items in `labelled` have a label. Return the store."""
     store, path = Store(folder / "studio.db"), folder / "partly.csv"
     path.write_text("text,label\n" + "".join(f"{text},{cell}\n" for text, cell in lines_of(items, labelled)))
-    datasets.import_file(store, path, "partly", reading.Columns(("text",), "label", positive=("yes",)))
+    columns, request = reading.Columns(("text",), "label", positive=("yes",)), datasets.ImportRequest(features="rich")
+    datasets.import_file(store, path, "partly", columns, request)
     return store
 
 

@@ -228,7 +228,9 @@ def test_a_blank_label_cell_answers_no_question(tmp_path):
     path.write_text(
         "text,label\n" + "".join(f"words n{k},{['good', 'odd'][k % 2] if k < 10 else ''}\n" for k in range(30))
     )
-    datasets.import_file(store, path, "gaps", reading.Columns(("text",), "label", positive=("good",)))
+    datasets.import_file(
+        store, path, "gaps", reading.Columns(("text",), "label", positive=("good",)), tokenizer="words"
+    )
     opened = begin(store, "gaps", "auto", questions=["good", "odd"], known_labels="file")
     assert {*range(10)} == {*opened.known_labels}
     assert {} == opened.truth
@@ -240,7 +242,7 @@ def test_labels_of_appended_items_are_known_to_several_questions(tmp_path):
     store, path = Store(tmp_path / "studio.db"), tmp_path / "partly.csv"
     cells = [[1, 0][k % 5 > 0] if k % 3 else "" for k in range(30)]
     path.write_text("text,half,rare\n" + "".join(f"words n{k},{cells[k]},\n" for k in range(30)))
-    datasets.import_file(store, path, "partly", reading.Columns(("text",), details=("half", "rare")))
+    datasets.import_file(store, path, "partly", reading.Columns(("text",), details=("half", "rare")), tokenizer="words")
     opened = begin(store, "partly", "auto", questions=["half", "rare"], known_labels="file")
     opened.answer(
         next(EVENTS), opened.current.id, [SKIP if not predicted else 1 for _, predicted in opened.current.parts]

@@ -123,15 +123,6 @@ def texts_of(opened, count):
     return [opened.dataset.item(k)["text"] for k in range(count)]
 
 
-def test_new_texts_get_the_margins_of_the_session(tweets, file):
-    """A model file gives texts, alone or together, the margins of their rows in the stream, bit for bit."""
-    loaded, own = model_file.read(file), margins(tweets, tweets.dataset.rows)
-    texts = texts_of(tweets, 300)
-    assert np.array_equal(own[:300], loaded.scores(loaded.rows(texts)))
-    assert all(np.array_equal(own[k], loaded.scores(loaded.rows([texts[k]]))[0]) for k in range(0, 300, 20))
-    assert [loaded.head["offset"]] == loaded.scores(loaded.rows(["qwertz"]))[0].tolist()
-
-
 @pytest.fixture
 def predict(file, command):
     """A function that runs the command `predict` and returns (exit code, standard output, standard error)."""
@@ -385,14 +376,6 @@ def test_an_unsuitable_file_is_refused_in_one_sentence(predict, tmp_path, name, 
 
 
 # Files from elsewhere
-
-
-def test_a_file_holds_terms_and_weights_that_anybody_can_read(tweets, file):
-    """A model file is gzipped JSON lines: a header, then each term with its weights, in the order of the columns."""
-    head, *features = lines_of(file.read_bytes())
-    assert tweets.dataset.vocabulary.terms == [line["feature"] for line in features]
-    assert learners.weights(tweets.learner).tolist() == [weight for line in features for weight in line["weights"]]
-    assert (["About life satisfaction", "Something else"], 200) == (head["classes"], head["labels"])
 
 
 def changed(lines, place, key, value):

@@ -173,16 +173,6 @@ def test_probabilities_that_are_not_known_are_refused(name, message):
     assert len(VECTORS) == len(PLAIN[name].decision_function(VECTORS))
 
 
-def test_several_classes_have_a_score_each():
-    """decision_function returns arrays of the same shape as in scikit-learn: one column per class for a model of three
-    classes, one number per row for a model of two."""
-    three, two = PLAIN["three classes"], PLAIN["two classes"]
-    scores = three.decision_function(VECTORS)
-    assert np.array_equal(three.scores(three.rows(VECTORS)), scores)
-    assert np.array_equal(three.classes_[scores.argmax(axis=1)], three.predict(VECTORS))
-    assert np.array_equal(np.where(two.decision_function(VECTORS) > 0, "ham", "spam"), two.predict(VECTORS))
-
-
 # Plain lines
 
 

@@ -15,12 +15,11 @@ from oal_engine.kernel.learners import weights
 from oal_engine.output.jsonlines import JsonLinesError
 from oal_engine.sessions.files import methods, report
 from oal_engine.sessions.files.bundle import adopt
-from oal_engine.sessions.insights import estimates
 from oal_engine.sessions.one_question import OneQuestion
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SessionError
 from oal_engine.store import Store
-from tests.harness.sessions import begin, label_truly, take_back, text_of
+from tests.harness.sessions import begin, take_back, text_of
 
 KNOWN = {"seed_words": ["gym", "swim"], "seed_items": ["i5"], "seed_texts": ["a gym of word1"]}
 
@@ -37,32 +36,6 @@ def database(path):
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
     return database(tmp_path_factory.mktemp("prior") / "studio.db")
-
-
-def answered(store, answers=12, **more):
-    """Return a session with prior knowledge, after some answers and an undo."""
-    opened = begin(store, "texts", **KNOWN | more)
-    label_truly(opened, answers)
-    take_back(opened)
-    return opened
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("algorithm", ["PAA-I", "auto", "D-ADA"])
-def test_the_learner_begins_with_what_is_known(store, algorithm):
-    """The learner begins with the stored prior weights, which decide the first question and do not count as labels."""
-    opened = begin(store, "texts", algorithm, **KNOWN)
-    stored = store.prior_weights(opened.id)[0]
-    assert stored == {j: value for j, value in enumerate(weights(opened.learner).tolist()) if value}
-    plain = begin(store, "texts", algorithm)
-    assert plain.priors == {}
-    first = [(each.place.asked.round, each.place.asked.margin) for each in (plain, opened)]
-    assert (0, 0.0) == first[0] != first[1]
-    progress = opened.place.progress
-    assert (0, 40, 0) == (progress.labels, progress.left, estimates.of_session(opened).positives)
-    assert not opened.state.only().objective.seen.any()
-    known = {"words": ["gym"], "items": ["i5"], "texts": ["a gym of word1"]}
-    assert known | {"model": None, "scores": 0, "unknown": ["swim"]} == opened.settings.prior
 
 
 QUESTIONS = [{"name": "gym"} | KNOWN, "even", {"name": "cat", "parent": "even", "seed_items": ["i4"]}]

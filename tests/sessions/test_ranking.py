@@ -138,21 +138,6 @@ def test_without_enough_answers_or_a_rising_line_nothing_is_stated(positive):
     assert ranking.fit(margins, np.array(positive, bool), np.full(len(positive), 0.5)) is None
 
 
-def test_an_answered_item_is_judged_by_a_model_that_did_not_learn_it(store):
-    opened = begin(store, "unlabelled", "PAA-I", shuffled=True, budget=100)
-    for k in range(30):
-        say(opened, 1 if k % 4 == 0 else -1)
-    log = [entry for entry in opened.log if entry.label]
-    left_out = ranking.margins_left_out(len(log), lambda places: ranking._margins_without(opened, log, places))
-    final = ranking._margins(opened, opened.learner, np.array([entry.item for entry in log]))
-    labels = np.array([entry.label for entry in log])
-    assert (labels * final).mean() > (labels * left_out).mean()
-    others = [lesson for lesson in opened.state.lessons if lesson.item != log[5].item]
-    assert (
-        ranking._margins(opened, opened.taught(others, 100).only().learner, np.array([log[5].item]))[0] == left_out[5]
-    )
-
-
 def test_answers_that_come_in_another_order_keep_their_margins(store):
     """If two people answer in an order different from the order of the questions, each cross-validated margin still
     belongs to its question."""

@@ -9,10 +9,9 @@ import pytest
 
 from oal_engine.sessions.files import export
 from oal_engine.sessions.session import Session
-from oal_engine.sessions.settings import NEGATIVE, POSITIVE, SKIP, SessionError
+from oal_engine.sessions.settings import SKIP, SessionError
 from oal_engine.store import StorageError, Store
 from tests.harness.sessions import (
-    EVENTS,
     RUNS,
     begin,
     label_truly,
@@ -22,19 +21,6 @@ from tests.harness.sessions import (
     take_back,
     truth,
 )
-
-
-@pytest.mark.parametrize(("annotator", "name"), [("Ann", "Ann"), ("", "somebody")])
-def test_two_who_answer_one_question(store, other, annotator, name):
-    """If two people answer one question, the second answer is refused, and the error names the first annotator."""
-    opened = begin(store)
-    foreign = Session(other, opened.id)
-    question = foreign.place.asked.id
-    say(opened, POSITIVE, annotator=annotator)
-    with pytest.raises(SessionError, match=rf"^this item was answered already by {name}\.$"):
-        foreign.answer(next(EVENTS), question, NEGATIVE, "Bob")
-    assert [1] == standing(store, opened)
-    assert (opened.place, opened.digest()) == (foreign.place, foreign.digest())
 
 
 def test_a_place_is_never_half_of_an_answer(store):

@@ -41,19 +41,6 @@ def test_another_import_of_the_file_verifies_a_published_session(store, tmp_path
     assert verify(other, session).verified
 
 
-def test_similar_wording_is_not_named_as_a_term(store):
-    """The lists of the strongest and of the most changed terms have no similar-wording columns, and no term twice."""
-    session = Session(store, 1)
-    now, dataset = session.place.weights, session.dataset
-    for terms in (
-        [column for column, _ in top_terms.strongest(now, 1, 500, latent=dataset.latent)],
-        [move.column for move in top_terms.moved(session.earlier(10), now, 500, latent=dataset.latent)],
-    ):
-        names = [top_terms.term(session, column) for column in terms]
-        assert "similar wording" not in names
-        assert len(names) == len(set(names))
-
-
 def test_words_that_a_feed_brings_are_learned_and_named(store, tmp_path):
     """A word that occurs only in appended items is learned, and named among the strongest terms of its class."""
     more = tmp_path / "later.jsonl"

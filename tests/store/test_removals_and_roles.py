@@ -9,17 +9,6 @@ from tests.harness.sessions import erase
 from tests.harness.tables import DATASET, ITEMS, SESSION, answer, ask, replace_everywhere, rows
 
 
-def test_a_data_set_in_use_is_not_removed(store, session):
-    with pytest.raises(StoreError, match=r"^the data set is used by the session s\. Remove its sessions first\.$"):
-        store.remove_dataset(1)
-    present = {"datasets": 1, "items": 3, "vocabulary": 1, "sessions": 1, "events": 1}
-    assert present == {table: n for table, n in rows(store).items() if n}
-    store.remove_session(session)
-    store.remove_dataset(1)
-    assert 0 == sum(rows(store).values())
-    assert [] == store.removed_sessions()
-
-
 def test_a_removed_session_is_nowhere_until_it_is_restored(store, session):
     """A removed session is not listed and refuses every action; once restored, it is as before. The removal and the
     restoration are logged."""

@@ -1,6 +1,5 @@
 """The store: one-sentence errors, transactions, queries, and writers that wait for each other."""
 
-import json
 import os
 import re
 import shutil
@@ -18,19 +17,6 @@ from oal_engine.store import ConflictError, StorageError, Store, StoreError
 from tests.harness import ROOT
 from tests.harness.sessions import erase
 from tests.harness.tables import DATASET, ITEMS, SESSION, answer, ask, replace_everywhere, rows, undo, write
-
-
-def test_classes_are_kept_in_their_order(store):
-    """A data set keeps the order of its class counts, and a session the order of its class names; labels are 1 to K."""
-    counts, names = {"b": 2, "a": 1, "C10": 0}, ["b", "a", "C10"]
-    items = [("a", None, "a", 2), ("b", None, "b", 1), ("c", None, "b", 1)]
-    dataset = store.add_dataset(DATASET | {"classes": json.dumps(counts)}, items)
-    session = store.add_session(SESSION | {"dataset": dataset, "classes": json.dumps(names), "positive_class": "joy"})
-    for row in (store.dataset("d"), store.dataset(dataset), *store.datasets()):
-        assert list(counts.items()) == list(row["classes"].items())
-    for row in (store.session(session), *store.sessions()):
-        assert (names, "joy") == (row["classes"], row["positive_class"])
-    assert [2, 1, 1] == [store.item(dataset, position)["y"] for position in range(3)]
 
 
 @pytest.mark.parametrize("way", ["deleted", "replaced", "overwritten"])
