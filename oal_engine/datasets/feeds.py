@@ -423,13 +423,10 @@ def append_lines(
 def _feed_columns(dataset: Dataset, columns: Mapping[str, Any], as_json: bool) -> reading.Columns:
     kind = dataset.record["kind"]
     if not as_json:
-        if kind != "text":
+        if kind != "text" or dataset.vector_width:
+            holds = "texts with vectors" if kind == "text" else kind
             raise reading.DataError(
-                f"the data set {dataset.name} holds {kind}: its feed must be lines of JSON objects."
-            )
-        if dataset.vector_width:
-            raise reading.DataError(
-                f"the texts of the data set {dataset.name} have vectors: its feed must be lines of JSON objects."
+                f"the data set {dataset.name} holds {holds}: its feed must be lines of JSON objects."
             )
         return reading.Columns(("text",), features=())
     wanted = {"text": (), "label": None, "id": None, "features": dataset.vector_columns, "details": ()}

@@ -93,7 +93,6 @@ def _ris_table(source: Source, lines: Iterable[str]) -> ParsedFile:
     import rispy
 
     entries = rispy.RisParser(skip_unknown_tags=True).parse_lines(_whole_values(lines))
-    source.limits.check("items", len(entries), source.name)
 
     def cell(entry: dict[str, Any], column: str) -> str:
         value = next((entry[name] for name in RIS_NAMES[column] if entry.get(name)), "")
