@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ..store import Row
-    from .stored import Dataset, DatasetRecord
+    from .stored import Dataset
 
 FeedLine: TypeAlias = tuple[int, str]  # line number and content
 
@@ -262,7 +262,7 @@ def _rows(dataset: Dataset, items: reading.Items) -> tuple[rows.Rows, WordSets |
     return dataset.transform(matrix), None
 
 
-def _class_counts(record: DatasetRecord, y: np.ndarray) -> dict[str, Any]:
+def _class_counts(record: Row, y: np.ndarray) -> dict[str, Any]:
     """Add the labels `y` to the class counts of a data set. Return the changed fields of its record."""
     if record["classes"]:
         more = np.bincount(y, minlength=len(record["classes"]) + 1)[1:].tolist()

@@ -19,7 +19,7 @@ from .parsed import (
     is_number,
 )
 from .sources import DataError, Source, allow_more
-from .tables import DECIMAL, Row, count_names, to_table
+from .tables import DECIMAL, ENOUGH_ROWS, Row, count_names, to_table
 
 Dialect = dict[str, Any]  # arguments of csv.reader
 DELIMITERS = {"\t": "tab", ";": "semicolon", "|": "pipe", ",": "comma", " ": "spaces"}  # the likeliest first
@@ -32,7 +32,6 @@ WIDTH_TOLERANCE, FOREIGN_TOLERANCE = 0.02, 0.1  # differences in a share too sma
 ROW_SHARE = 0.9  # of the lines must have the same number of cells, else they are prose
 TABLE_SHARE = 0.5  # of the rows must have the same number of cells, else a delimiter is rejected
 ESCAPED = {"escapechar": "\\", "doublequote": False}  # quotes inside a cell are written \"
-ENOUGH_ROWS = 10  # below the first row, enough to expect that its cells occur again if it is an item
 
 
 def parse(source: Source, quoted: bool | None = None, reader: str = "csv") -> ParsedFile:

@@ -290,10 +290,8 @@ def _fit_rows(rows: Iterable[Row], width: int, least: int, comma_columns: list[i
         elif width == 1 or any(cells):
             for at in comma_columns:
                 cells[at] = cells[at].replace(",", ".")
-            yield (
-                line,
-                TOTALS if width > 1 and cells[0].casefold() in TOTAL and not all(cells[:width]) else cells[:width],
-            )
+            is_total = width > 1 and cells[0].casefold() in TOTAL and not all(cells[:width])
+            yield line, TOTALS if is_total else cells[:width]
 
 
 def _decimal_columns(rows: list[list[str]], width: int) -> list[int]:
