@@ -23,11 +23,11 @@ from typing import IO, TYPE_CHECKING, Any, BinaryIO, TypeAlias, TypedDict, Unpac
 
 from . import reading
 from .cage import IMPORTS, LOOKS, PAUSE_SECONDS, Cage, Turn, end_with_parent
-from .reading import archives, preview, readers, sources
+from .reading import archives, readers, sources
 from .reading.archives import Files
 from .reading.parsed import Doubt, without_options
-from .reading.preview import FirstItem
-from .reading.sources import FileOrPath, Layout, Opening, PhaseProgress
+from .reading.preview import FirstItem, shown_items
+from .reading.sources import SAMPLE_ROWS, FileOrPath, Layout, Opening, PhaseProgress
 
 if TYPE_CHECKING:
     from ..store import Store
@@ -226,9 +226,9 @@ def _peek(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -> 
 
 
 def _items(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -> tuple[list[FirstItem], str]:
-    items, description = preview.first_items(file, settings["columns"], **settings["options"])
-    sentences = reading.layout_sentence(description), _size(file, **settings)
-    return _cut(items), " ".join(filter(None, sentences))
+    items = reading.read(file, settings["columns"], limit=SAMPLE_ROWS, **settings["options"])
+    sentences = reading.layout_sentence(items.description), _size(file, **settings)
+    return _cut(shown_items(items, items.classes)), " ".join(filter(None, sentences))
 
 
 def _more_items(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -> tuple[list[FirstItem], str]:
