@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .features.table import FeatureTable, file_table, made_rows, relabelled, table
     from .importing import MARK, ImportRequest, add, import_file, import_in_progress, remove, report, sweep
-    from .stored import Dataset, DatasetRecord, columns_of, fingerprint, labelled, mapped, named_features
+    from .stored import Dataset, columns_of, fingerprint, labelled, mapped, named_features
 
 MODULES = {  # {module: its names, which are imported at their first use}
     "features.table": ("FeatureTable", "file_table", "made_rows", "relabelled", "table"),
@@ -14,7 +14,7 @@ MODULES = {  # {module: its names, which are imported at their first use}
         "MARK", "ImportRequest", "add", "import_file", "import_in_progress", "remove", "report", "sweep",
     ),
     "stored": (
-        "Dataset", "DatasetRecord", "columns_of", "fingerprint", "labelled", "mapped", "named_features",
+        "Dataset", "columns_of", "fingerprint", "labelled", "mapped", "named_features",
     ),
 }  # fmt: skip
 

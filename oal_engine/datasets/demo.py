@@ -12,7 +12,6 @@ import numpy as np
 from .. import places
 from . import importing, reading
 from .features import table, vectorizer
-from .reading.sources import PhaseProgress
 
 if TYPE_CHECKING:
     from ..store import Store
@@ -102,11 +101,11 @@ def read_vocabulary(demo: Demo) -> vectorizer.Vocabulary:
     return vectorizer.Vocabulary(list(terms), np.array(counts, np.int64), stored["documents"], stored["settings"])
 
 
-def dataset(store: Store, which: str, progress: PhaseProgress | None = None) -> int:
+def dataset(store: Store, which: str) -> int:
     """Return the id of a demo's data set. Import it if it is not stored yet. which: a key of DEMOS."""
     demo = DEMOS[which]
     if stored := store.one("SELECT id FROM datasets WHERE name = ?", demo.name):
         return stored["id"]
     items = reading.read(FOLDER / demo.file, demo.columns)
-    features = table.table(items, progress=progress, vocabulary=read_vocabulary(demo))
+    features = table.table(items, vocabulary=read_vocabulary(demo))
     return importing.add(store, demo.name, features, demo.file, demo.columns)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ..store import Row
-    from .stored import Dataset, DatasetRecord
+    from .stored import Dataset
 
 FeedLine: TypeAlias = tuple[int, str]  # line number and content
 
@@ -262,7 +262,7 @@ def _rows(dataset: Dataset, items: reading.Items) -> tuple[rows.Rows, WordSets |
     return dataset.transform(matrix), None
 
 
-def _class_counts(record: DatasetRecord, y: np.ndarray) -> dict[str, Any]:
+def _class_counts(record: Row, y: np.ndarray) -> dict[str, Any]:
     """Add the labels `y` to the class counts of a data set. Return the changed fields of its record."""
     if record["classes"]:
         more = np.bincount(y, minlength=len(record["classes"]) + 1)[1:].tolist()
@@ -423,13 +423,10 @@ def append_lines(
 def _feed_columns(dataset: Dataset, columns: Mapping[str, Any], as_json: bool) -> reading.Columns:
     kind = dataset.record["kind"]
     if not as_json:
-        if kind != "text":
+        if kind != "text" or dataset.vector_width:
+            holds = "texts with vectors" if kind == "text" else kind
             raise reading.DataError(
-                f"the data set {dataset.name} holds {kind}: its feed must be lines of JSON objects."
-            )
-        if dataset.vector_width:
-            raise reading.DataError(
-                f"the texts of the data set {dataset.name} have vectors: its feed must be lines of JSON objects."
+                f"the data set {dataset.name} holds {holds}: its feed must be lines of JSON objects."
             )
         return reading.Columns(("text",), features=())
     wanted = {"text": (), "label": None, "id": None, "features": dataset.vector_columns, "details": ()}

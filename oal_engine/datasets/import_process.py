@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import asdict
+from dataclasses import asdict, is_dataclass
 from functools import partial
 from pathlib import Path
 from queue import Empty, Queue
@@ -23,15 +23,16 @@ from typing import IO, TYPE_CHECKING, Any, BinaryIO, TypeAlias, TypedDict, Unpac
 
 from . import reading
 from .cage import IMPORTS, LOOKS, PAUSE_SECONDS, Cage, Turn, end_with_parent
-from .reading import archives, preview, readers, sources
+from .reading import archives, readers, sources
 from .reading.archives import Files
 from .reading.parsed import Doubt, without_options
-from .reading.preview import FirstItem
-from .reading.sources import LIMITS, FileOrPath, Layout, PhaseProgress
+from .reading.preview import FirstItem, shown_items
+from .reading.sources import SAMPLE_ROWS, FileOrPath, Layout, Opening, PhaseProgress
 
 if TYPE_CHECKING:
     from ..store import Store
     from .importing import ImportRequest
+    from .stored import Dataset
 
 NamedFile: TypeAlias = tuple[FileOrPath | Files, str]  # a path or open files, and their name
 
@@ -44,10 +45,12 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA
 
 class Page(TypedDict, total=False):
     """For whom a child process works. It does one work of a kind for a person at a time ("": for anybody). progress:
-    called several times a second with (phase, done, total); it may raise an error to end the process."""
+    called several times a second with (phase, done, total); it may raise an error to end the process. vectors: a file
+    with the vectors of the texts."""
 
     person: str
     progress: PhaseProgress
+    vectors: NamedFile | None
 
 
 @contextmanager
@@ -76,7 +79,7 @@ def peek(
     **page: Unpack[Page],
 ) -> reading.Peek:
     """Read the first rows of a file like `reading.peek`, with each cell cut to CELL_CHARACTERS."""
-    head = _run("peek", (source, name), page, request=_asked(reader, encoding, layout))
+    head = _run("peek", (source, name), page, request=Opening(name, reader, encoding, layout=layout))
     tuples = {key: tuple(head[key]) for key in ("numeric", "lists", "pairs")}
     doubts = tuple(Doubt(about, question, *map(tuple, answers)) for about, question, *answers in head["doubts"])
     return reading.Peek(**head | tuples | {"guess": _columns(head["guess"]), "doubts": doubts})
@@ -86,41 +89,27 @@ def first_items(
     file: NamedFile, columns: reading.Columns, reader: str | None, encoding: str, layout: Layout, **page: Unpack[Page]
 ) -> tuple[list[FirstItem], str]:
     """Preview an import: return the first items of a file, and a sentence on how it is read. Nothing is stored."""
-    items, sentence = _run("items", file, page, columns=asdict(columns), request=_asked(reader, encoding, layout))
+    opening = Opening(reader=reader, encoding=encoding, layout=layout)
+    items, sentence = _run("items", file, page, columns=columns, request=opening)
     return [FirstItem(*item) for item in items], sentence
 
 
 def more_first_items(
-    store: Store,
-    file: NamedFile,
-    dataset: int,
-    request: ImportRequest,
-    vectors: NamedFile | None = None,
-    **page: Unpack[Page],
+    store: Store, file: NamedFile, dataset: int, request: ImportRequest, **page: Unpack[Page]
 ) -> tuple[list[FirstItem], str]:
     """Preview an append: return the first items of a file, and a sentence on how it is read. Nothing is stored."""
-    items, sentence = _run(
-        "more items", file, page, vectors, database=_path(store), dataset=dataset, request=_packed(request)
-    )
+    items, sentence = _run("more items", file, page, database=store.path.resolve(), dataset=dataset, request=request)
     return [FirstItem(*item) for item in items], sentence
 
 
 def mesh_terms(source: FileOrPath | Files, name: str, number: str, **page: Unpack[Page]) -> tuple[str, ...]:
     """Return the terms at a MeSH tree number or below it, like `readers.mesh_terms`. source: file of the MeSH tree."""
-    return tuple(_run("mesh", (source, name), page, number=number))
+    return tuple(_run("mesh", (source, name), page, number=number, request=Opening()))
 
 
-def check(
-    file: NamedFile,
-    columns: reading.Columns,
-    request: ImportRequest,
-    progress: PhaseProgress,
-    vectors: NamedFile | None = None,
-    person: str = "",
-) -> str:
-    """Read a file without storing anything. Report its contents. vectors: a file with the vectors of its texts."""
-    page = Page(person=person, progress=progress)
-    return _run("check", file, page, vectors, columns=asdict(columns), request=_packed(request))
+def check(file: NamedFile, columns: reading.Columns, request: ImportRequest, **page: Unpack[Page]) -> str:
+    """Read a file without storing anything. Report its contents."""
+    return _run("check", file, page, columns=columns, request=request)
 
 
 def import_file(
@@ -129,42 +118,29 @@ def import_file(
     title: str,
     columns: reading.Columns,
     request: ImportRequest,
-    progress: PhaseProgress,
-    vectors: NamedFile | None = None,
-    person: str = "",
+    **page: Unpack[Page],
 ) -> str:
-    """Import a file as the data set `title`. Report its contents. vectors: a file with the vectors of its texts."""
+    """Import a file as the data set `title`. Report its contents."""
     from .importing import sweep
 
+    settings = {"database": store.path.resolve(), "title": title, "columns": columns, "request": request}
     try:
-        return _run(
-            "import", file, Page(person=person, progress=progress), vectors, database=_path(store), title=title,
-            columns=asdict(columns), request=_packed(request),
-        )  # fmt: skip
+        return _run("import", file, page, **settings)
     except BaseException:
         sweep(store)  # a process that was killed could not remove its rows
         raise
 
 
-def append(
-    store: Store,
-    file: NamedFile,
-    dataset: int,
-    request: ImportRequest,
-    progress: PhaseProgress,
-    vectors: NamedFile | None = None,
-    person: str = "",
-) -> str:
-    """Append the items of a file to a data set. Return the report. vectors: a file with the vectors of its texts."""
-    page = Page(person=person, progress=progress)
-    return _run("append", file, page, vectors, database=_path(store), dataset=dataset, request=_packed(request))
+def append(store: Store, file: NamedFile, dataset: int, request: ImportRequest, **page: Unpack[Page]) -> str:
+    """Append the items of a file to a data set. Return the report."""
+    return _run("append", file, page, database=store.path.resolve(), dataset=dataset, request=request)
 
 
-def _run(work: str, named: NamedFile, page: Page, vectors: NamedFile | None = None, **settings: Any) -> Any:
+def _run(work: str, named: NamedFile, page: Page, /, **settings: Any) -> Any:
     """Run WORK[work] in a child process, and return its result. If `progress` raises an error, the child is killed."""
     source, name = named
     cage, settings["name"] = IMPORTS if work in LONG_WORK else LOOKS, name
-    person, progress = page.get("person", ""), page.get("progress", lambda *_: None)
+    person, progress, vectors = page.get("person", ""), page.get("progress", lambda *_: None), page.get("vectors")
     with (
         cage.turn(person, progress) as turn,
         _open(source) as file,
@@ -180,7 +156,7 @@ def _run(work: str, named: NamedFile, page: Page, vectors: NamedFile | None = No
         with process:
             try:
                 with suppress(BrokenPipeError):
-                    print(json.dumps([work, settings]), file=process.stdin, flush=True)
+                    print(json.dumps([work, settings], default=plain), file=process.stdin, flush=True)
                 answer = _answer(process, progress, cage, turn, name)
             finally:
                 process.kill()
@@ -216,33 +192,25 @@ def _put(output: IO[str], lines: Queue[str]) -> None:
     lines.put("")
 
 
-def _path(store: Store) -> str:
-    return str(store.path.resolve())
-
-
-def _asked(reader: str | None, encoding: str, layout: Layout) -> dict[str, Any]:
-    """Return the options of a look in the form of `_packed`."""
-    return {"reader": reader, "encoding": encoding, "layout": asdict(layout), "limits": asdict(LIMITS)}
-
-
-def _packed(request: ImportRequest) -> dict[str, Any]:
-    """Convert an import request to values for JSON."""
-    return asdict(request) | {"encoder": request.encoder and str(request.encoder)}
+def plain(value: Any) -> Any:
+    """Convert a data class or a path to values for JSON."""
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else str(value)
 
 
 # In the child process. `settings` are the keyword arguments of `_run`, decoded from JSON
 
 
-def _options(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Rebuild the options with which a file is read from JSON, and read the file of vectors if there is one."""
-    asked = settings["request"]
-    layout, limits = Layout(**asked["layout"]), sources.Limits(**asked["limits"])
-    options = {"reader": asked["reader"], "encoding": asked["encoding"], "layout": layout, "limits": limits}
+def rebuilt(settings: dict[str, Any]) -> dict[str, Any]:
+    """Rebuild from JSON the roles of the columns, and the options with which the file is read. Read the file of
+    vectors if there is one."""
+    opening = {name: settings["request"][name] for name in ("reader", "encoding")} | {"name": settings["name"]}
+    opening["layout"] = Layout(**settings["request"]["layout"])
+    opening["limits"] = sources.Limits(**settings["request"]["limits"])
     if "vectors" in settings:
         number, name = settings["vectors"]
         with open(number, "rb") as file:
-            options["vectors"] = reading.read_vectors(file, name=name)
-    return options
+            opening["vectors"] = reading.read_vectors(file, name=name)
+    return settings | {"options": opening, "columns": _columns(settings.get("columns", {}))}
 
 
 def _columns(columns: Mapping[str, Any]) -> reading.Columns:
@@ -252,25 +220,29 @@ def _columns(columns: Mapping[str, Any]) -> reading.Columns:
 
 
 def _peek(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -> dict[str, Any]:
-    head = reading.peek(file, PREVIEW_ROWS, COUNTED_LINES, name=settings["name"], **_options(settings))
+    head = reading.peek(file, PREVIEW_ROWS, COUNTED_LINES, **settings["options"])
     rows = [{column: row[column][:CELL_CHARACTERS] for column in list(row)[:PREVIEW_COLUMNS]} for row in head.rows]
     return head._asdict() | {"rows": rows, "guess": asdict(head.guess)}
 
 
 def _items(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -> tuple[list[FirstItem], str]:
-    columns, options = _columns(settings["columns"]), _options(settings)
-    items, description = preview.first_items(file, columns, name=settings["name"], **options)
-    sentences = reading.layout_sentence(description), _size(file, settings["name"], columns, options)
-    return _cut(items), " ".join(filter(None, sentences))
+    items = reading.read(file, settings["columns"], limit=SAMPLE_ROWS, **settings["options"])
+    sentences = reading.layout_sentence(items.description), _size(file, **settings)
+    return _cut(shown_items(items, items.classes)), " ".join(filter(None, sentences))
 
 
 def _more_items(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -> tuple[list[FirstItem], str]:
-    from ..store import Store
-    from . import feeds, stored
+    from . import feeds
 
-    data, options = stored.Dataset(Store(settings["database"]), settings["dataset"]), _options(settings)
-    items, description = feeds.first_items(data, file, name=settings["name"], **options)
+    items, description = feeds.first_items(_dataset(settings), file, **settings["options"])
     return _cut(items), reading.layout_sentence(description)
+
+
+def _dataset(settings: dict[str, Any]) -> Dataset:
+    from ..store import Store
+    from . import stored
+
+    return stored.Dataset(Store(settings["database"]), settings["dataset"])
 
 
 def _cut(items: Sequence[FirstItem]) -> list[FirstItem]:
@@ -283,23 +255,19 @@ def _cut(items: Sequence[FirstItem]) -> list[FirstItem]:
     ]
 
 
-def _size(file: BinaryIO, name: str, columns: reading.Columns, options: Mapping[str, Any]) -> str:
+def _size(file: BinaryIO, name: str, columns: reading.Columns, options: Mapping[str, Any], **_: Any) -> str:
     """Report the size of a large file in a sentence, as `size_sentence` does. Return "" for a compressed file, whose
     lines cannot be counted without unpacking it."""
     if Path(name).suffix.lower() in sources.COMPRESSIONS:
         return ""
     from .features.encoders import usual_seconds
 
-    how = {key: options[key] for key in ("reader", "encoding", "layout")}
-    return reading.size_sentence(file, usual_seconds(columns), name=name, **how)
+    return reading.size_sentence(file, usual_seconds(columns), **options)
 
 
 def _check(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -> str:
-    columns, options = _columns(settings["columns"]), _options(settings)
-    items = reading.read(
-        file, columns, name=settings["name"], progress=partial(progress, "reading"), folder=Path(tempfile.gettempdir()),
-        **options,
-    )  # fmt: skip
+    folder, columns = Path(tempfile.gettempdir()), settings["columns"]
+    items = reading.read(file, columns, progress=partial(progress, "reading"), folder=folder, **settings["options"])
     return f"{items.report()} {without_options(reading.layout_sentence(items.description))}"
 
 
@@ -307,27 +275,26 @@ def _import(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -
     from ..store import Store
     from . import importing
 
-    store, columns, asked = Store(settings["database"]), _columns(settings["columns"]), settings["request"]
-    encoder = {"encoder": asked["encoder"] and Path(asked["encoder"])}
-    request = importing.ImportRequest(**asked | _options(settings) | encoder)
+    store, asked, options = Store(settings["database"]), settings["request"], settings["options"]
+    asked |= {"encoder": asked["encoder"] and Path(asked["encoder"])}
+    name = options.pop("name")
     dataset, items = importing.import_file(
-        store, file, settings["title"], columns, request, progress, file_name=settings["name"]
+        store, file, settings["title"], settings["columns"], importing.ImportRequest(**asked | options), progress, name
     )
     return f"{importing.report(store, dataset, items)} {without_options(reading.layout_sentence(items.description))}"
 
 
 def _append(file: BinaryIO, progress: PhaseProgress, settings: dict[str, Any]) -> str:
-    from ..store import Store
-    from . import feeds, stored
+    from . import feeds
 
-    data, options = stored.Dataset(Store(settings["database"]), settings["dataset"]), _options(settings)
-    chunks = feeds.append_file(data, file, name=settings["name"], progress=progress, **options)
+    data = _dataset(settings)
+    chunks = feeds.append_file(data, file, progress=progress, **settings["options"])
     return feeds.report(data, sum(chunks, feeds.AppendCounts()))
 
 
 WORK: dict[str, Callable[[BinaryIO, PhaseProgress, dict[str, Any]], Any]] = {
     "peek": _peek, "items": _items, "more items": _more_items, "check": _check, "import": _import, "append": _append,
-    "mesh": lambda file, progress, settings: readers.mesh_terms(file, settings["number"], name=settings["name"]),
+    "mesh": lambda file, progress, settings: readers.mesh_terms(file, settings["number"], **settings["options"]),
 }  # fmt: skip
 
 
@@ -345,7 +312,7 @@ def main(number: int, parent: int) -> None:
     cage.enter()
     try:
         with open(number, "rb") as file:
-            say(result=WORK[work](file, lambda *done: say(progress=done), settings))
+            say(result=WORK[work](file, lambda *done: say(progress=done), rebuilt(settings)))
     except MemoryError:
         say(error=cage.too_large(settings["name"]))
     except RecursionError:

@@ -55,6 +55,17 @@ class ImportRequest:
         return {name: getattr(self, name) for name in ("reader", "encoding", "layout", "limits", "vectors")}
 
 
+def _checked_name(store: Store, name: str) -> str:
+    """Strip spaces from the name of a new data set. Raise DataError if the name is empty or already taken."""
+    if not (name := name.strip()):
+        raise reading.DataError("a data set needs a name.")
+    if wrong := problem({"name": name}, {"name": is_title}):
+        raise reading.DataError(f"the name of a data set must have {LONGEST_TITLE} characters at most: {wrong}.")
+    if store.has_dataset(name):
+        raise reading.DataError(f"a data set named {name} exists already. Choose another name.")
+    return name
+
+
 def add(
     store: Store,
     name: str,
@@ -62,37 +73,17 @@ def add(
     source: str | Path,
     columns: reading.Columns | None = None,
     owner: str = "",
+    folder: Path | None = None,
 ) -> int:
     """Store a table as a data set, all or nothing. Return its id.
 
-    source: the imported file. columns: the columns to read later files with. owner: as in `ImportRequest`.
+    source: the imported file. columns: the columns to read later files with. owner: as in `ImportRequest`. folder: the
+    folder of an import in progress, in which the rows of texts are already (None: a new one).
     """
-    name, folder = _checked_name(store, name), store.folder / token_hex(8)
-    with import_in_progress(folder, store.path.name):
-        return _store(store, name, table, source, columns, owner, folder)
-
-
-def _checked_name(store: Store, name: str) -> str:
-    """Strip spaces from the name of a new data set. Raise DataError if the name is empty or already taken."""
-    if not (name := name.strip()):
-        raise reading.DataError("a data set needs a name.")
-    if wrong := problem({"name": name}, {"name": is_title}):
-        raise reading.DataError(f"the name of a data set must have {LONGEST_TITLE} characters at most: {wrong}.")
-    if store.one("SELECT 1 FROM datasets WHERE name = ?", name):
-        raise reading.DataError(f"a data set named {name} exists already. Choose another name.")
-    return name
-
-
-def _store(
-    store: Store,
-    name: str,
-    table: FeatureTable,
-    source: str | Path,
-    columns: reading.Columns | None,
-    owner: str,
-    folder: Path,
-) -> int:
-    """Store a table in the database, and its rows in `folder` unless already there. Return the id of the data set."""
+    name = _checked_name(store, name)
+    if folder is None:
+        with import_in_progress(new := store.folder / token_hex(8), store.path.name):
+            return add(store, name, table, source, columns, owner, new)
     items, vocabulary = table.items, table.vocabulary
     file_numbers = None if items.texts is not None else numbers.flat(cast(Matrix, items.vectors), table.rows)
     checksums = table.checksums or row_files.save(table.rows, folder)
@@ -167,7 +158,7 @@ def import_file(
             folder=folder, **settings,
         )  # fmt: skip
         source = name_of(path, file_name)
-        return _store(store, name, table, source, table.items.columns, request.owner, folder), table.items
+        return add(store, name, table, source, table.items.columns, request.owner, folder), table.items
 
 
 def report(store: Store, dataset: int, items: reading.Items) -> str:

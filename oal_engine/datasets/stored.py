@@ -10,7 +10,7 @@ from functools import cached_property
 from math import inf
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, TypedDict, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -23,40 +23,12 @@ from .reading import details
 from .reading.labels import matching
 
 if TYPE_CHECKING:
-    from ..store import Store
+    from ..store import Row, Store
 
 
 BLOCK_ITEMS = 2_000  # read from the database at a time
 QUESTION_ITEMS = 10_000  # most items whose cells are searched for the names of questions
 LENGTH_CHECK_SECONDS = 0.001  # shortest time between two checks of the length of mapped files
-
-
-class DatasetRecord(TypedDict):
-    """The database row of a data set. The strings `columns`, `scaling`, `vectorizer`, `feature_names` and `checksums`
-    are JSON. `classes` is {name: number of items}, None if labels are positive and negative."""
-
-    id: int
-    name: str
-    kind: str
-    source: str
-    items: int
-    features: int
-    positives: int
-    negatives: int
-    positive: str
-    columns: str | None
-    classes: dict[str, int] | None
-    scaling: str
-    vectorizer: str | None
-    documents: int | None
-    feature_names: str | None
-    folder: str
-    checksums: str | None
-    digests: str
-    digested: int
-    near_duplicates: str
-    owner: str
-    created_at: str
 
 
 def stored_arrays(
@@ -108,7 +80,7 @@ def fingerprint(rows: Rows, y: np.ndarray, classes: Sequence[str]) -> str:
     return digest.hexdigest()[:32]
 
 
-def labelled(record: DatasetRecord) -> bool:
+def labelled(record: Row) -> bool:
     """Tell whether every item has a label."""
     counts = record["classes"] or {"positive": record["positives"], "negative": record["negatives"]}
     return sum(counts.values()) == record["items"]
@@ -126,7 +98,7 @@ class Dataset:
     """
 
     def __init__(self, store: Store, key: int | str, items: int | None = None) -> None:
-        self.store, self.record = store, cast(DatasetRecord, store.dataset(key))
+        self.store, self.record = store, store.dataset(key)
         self.id, self.name = self.record["id"], self.record["name"]
         self.folder = store.rows_folder(self.record["folder"])
         self._items_with_terms: set[int] = set()
@@ -178,7 +150,7 @@ class Dataset:
 
     def refresh(self) -> None:
         """Memory-map the data set again, with the items that were appended meanwhile, even by another process."""
-        self.record = cast(DatasetRecord, self.store.dataset(self.id))
+        self.record = self.store.dataset(self.id)
         self._map(self.record["items"])
 
     @property

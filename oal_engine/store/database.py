@@ -203,19 +203,15 @@ class Database:
         """Raise every error of SQLite as a StoreError in one sentence."""
         try:
             yield
-        except (sqlite3.Error, UnicodeEncodeError) as error:
-            raise self._in_words(error) from error
-
-    def _in_words(self, error: sqlite3.Error | UnicodeEncodeError) -> StoreError:
-        """Convert an error of SQLite, or of a text that it cannot hold, into a StoreError in one sentence."""
-        if isinstance(error, UnicodeEncodeError):
-            return StoreError(f"a text cannot have the character U+{ord(error.object[error.start]):04X}.")
-        if isinstance(error, sqlite3.IntegrityError):
-            return ConflictError(f"{self.path} cannot store this, as it violates a constraint ({error}).")
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # without the details of an extended code
-        way = self._way_back() if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) else ""
-        reason = " ".join(str(REASONS.get(code, error)).split())
-        return StorageError(f"{self.path} cannot be used: {reason}.{way}")
+        except UnicodeEncodeError as error:  # of a text that SQLite cannot hold
+            raise StoreError(f"a text cannot have the character U+{ord(error.object[error.start]):04X}.") from error
+        except sqlite3.IntegrityError as error:
+            raise ConflictError(f"{self.path} cannot store this, as it violates a constraint ({error}).") from error
+        except sqlite3.Error as error:
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # without the details of an extended code
+            way = self._way_back() if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) else ""
+            reason = " ".join(str(REASONS.get(code, error)).split())
+            raise StorageError(f"{self.path} cannot be used: {reason}.{way}") from error
 
     @property
     def backups_folder(self) -> Path:
@@ -355,13 +351,11 @@ class Database:
 
     def query(self, sql: str, *values: object) -> list[Row]:
         """Return all rows of a SELECT. It runs in this thread's transaction or snapshot, if there is one."""
-        try:
+        with self._failures():
             if own := self._own:
                 return _rows(own.execute(sql, values))
             with self._reader() as reader:
                 return _rows(reader.execute(sql, values))
-        except (sqlite3.Error, UnicodeEncodeError) as error:
-            raise self._in_words(error) from error
 
     def one(self, sql: str, *values: object) -> Row | None:
         """Return the first row of a SELECT, or None."""

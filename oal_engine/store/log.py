@@ -307,9 +307,9 @@ class Logs(Database):
 
     def asked_of_item(self, session: int, question: int) -> int | None:
         """Return the id of the question that was asked about the same item as `question`, or None if there is none."""
-        item = self.item_of(session, question)
-        sql = "SELECT id FROM questions WHERE session = ? AND item = ? AND number IS NOT NULL"
-        row = None if item is None else self.one(sql, session, item)
+        item = "(SELECT item FROM questions WHERE session = ? AND id = ?)"
+        sql = f"SELECT id FROM questions WHERE session = ? AND item = {item} AND number IS NOT NULL"
+        row = self.one(sql, session, session, question)
         return int(row["id"]) if row else None
 
     def standing_label(self, session: int, question: int) -> Row | None:

@@ -5,7 +5,7 @@
 CREATE TABLE datasets (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     name TEXT NOT NULL UNIQUE,
-    kind TEXT NOT NULL,                -- sparse or dense
+    kind TEXT NOT NULL,                -- text or vectors
     source TEXT NOT NULL,              -- name of the file
     items INTEGER NOT NULL,
     features INTEGER NOT NULL,

@@ -33,10 +33,6 @@ def upload(count):
     return named(lines(count), "x.csv"), "x.csv"
 
 
-def ignore(phase, done, total):
-    """Ignore the progress of an import."""
-
-
 def children():
     """Return the import processes that this process has started and that still run, as lines of `ps`."""
     output = subprocess.run(
@@ -69,15 +65,15 @@ def test_a_file_becomes_a_data_set(store, tmp_path):
     )
     request = ImportRequest(scale="l2", features="rich+latent")
     assert f"30 items (20 positive, 10 negative). {read}" == import_process.import_file(
-        store, (path, "x.csv"), "a path", COLUMNS, request, lambda *each: calls.append(each)
+        store, (path, "x.csv"), "a path", COLUMNS, request, progress=lambda *each: calls.append(each)
     )
     assert ["reading", "vocabulary", "wording"] == list(dict.fromkeys(phase for phase, *_ in calls))
     words = ImportRequest(reader="csv", features="rich+latent")
-    import_process.import_file(store, upload(30), "an upload", COLUMNS, words, ignore)
+    import_process.import_file(store, upload(30), "an upload", COLUMNS, words)
     first, second = store.datasets()
     for key in ("items", "positives", "negatives", "source", "columns", "features"):
         assert first[key] == second[key]
-    taken = import_process.append(store, upload(40), first["id"], ImportRequest(), ignore)
+    taken = import_process.append(store, upload(40), first["id"], ImportRequest())
     new = "20.0 % of the words are new to the vocabulary; 13.3 % at the import."
     assert f"appended 10, dropped 30 exact duplicates. {new}" == taken
 
@@ -87,18 +83,18 @@ def test_vectors_come_beside_an_upload(store):
     """Uploads of texts and of their vectors can be checked, imported as one data set, and appended to it."""
     vectors = io.BytesIO()
     np.save(vectors, np.random.default_rng(0).normal(size=(30, 3)))
-    checked = import_process.check(upload(30), COLUMNS, ImportRequest(), ignore, (vectors, "v.npy"))
+    checked = import_process.check(upload(30), COLUMNS, ImportRequest(), vectors=(vectors, "v.npy"))
     assert checked.startswith("30 items (20 positive, 10 negative). Read as csv; texts in text; 1 column of numbers;")
     report = import_process.import_file(
-        store, upload(30), "texts", COLUMNS, ImportRequest(), ignore, (vectors, "v.npy")
+        store, upload(30), "texts", COLUMNS, ImportRequest(), vectors=(vectors, "v.npy")
     )
     assert (checked, 3) == (report, datasets.Dataset(store, "texts").vector_width)
     np.save(short := io.BytesIO(), np.eye(3))
     file = named("text,label\nnew words,pos\nnew kind1,pos\nnew text,neg\n", "y.csv")
-    taken = import_process.append(store, (file, "y.csv"), 1, ImportRequest(), ignore, (short, "w.npy"))
+    taken = import_process.append(store, (file, "y.csv"), 1, ImportRequest(), vectors=(short, "w.npy"))
     assert taken.startswith("appended 3, dropped 0 exact duplicates. ")
     with pytest.raises(reading.DataError, match=r"w\.npy must have one vector for each of the 30 rows of x\.csv"):
-        import_process.check(upload(30), COLUMNS, ImportRequest(), ignore, (short, "w.npy"))
+        import_process.check(upload(30), COLUMNS, ImportRequest(), vectors=(short, "w.npy"))
 
 
 @pytest.mark.slow
@@ -107,12 +103,12 @@ def test_an_embedding_comes_from_a_folder(store, tmp_path):
     pytest.importorskip("tokenizers", reason="needs tokenizers: pip install .[embed]")
     write_embedding(tmp_path / "tiny")
     request = ImportRequest(encoder=tmp_path / "tiny")
-    import_process.import_file(store, upload(30), "texts", COLUMNS, request, ignore)
+    import_process.import_file(store, upload(30), "texts", COLUMNS, request)
     assert "tiny" == datasets.Dataset(store, "texts").encoder.name
     (tmp_path / "none").mkdir()
     request = ImportRequest(encoder=tmp_path / "none")
     with pytest.raises(reading.DataError, match=r"^none must have one file \*\.safetensors, or model\.safetensors\."):
-        import_process.import_file(store, upload(30), "other", COLUMNS, request, ignore)
+        import_process.import_file(store, upload(30), "other", COLUMNS, request)
 
 
 def test_a_preview_is_that_of_the_formats():
@@ -153,7 +149,7 @@ def test_an_import_that_needs_too_much_memory_is_refused(store, monkeypatch, tmp
     columns = reading.Columns(features=())
     message = r"^x.npy (does not fit in memory|needs more memory than the 1\.0 GiB .* OAL_IMPORT_MEMORY \(bytes\))\.$"
     with pytest.raises(reading.DataError, match=message):
-        import_process.check((tmp_path / "x.npy", "x.npy"), columns, ImportRequest(), ignore)
+        import_process.check((tmp_path / "x.npy", "x.npy"), columns, ImportRequest())
     assert [] == children()
 
 
@@ -174,7 +170,9 @@ def test_leaving_the_page_ends_the_process_and_leaves_nothing(store, tmp_path, m
             raise Left
 
     with pytest.raises(Left):
-        import_process.import_file(store, upload(300_000), "left", COLUMNS, ImportRequest(features="words"), leave)
+        import_process.import_file(
+            store, upload(300_000), "left", COLUMNS, ImportRequest(features="words"), progress=leave
+        )
     assert [(1, [])] == observed
     assert [] == children()
     assert [] == store.datasets()
@@ -187,7 +185,7 @@ from oal_engine.store import Store
 file = io.BytesIO(b"text,label\\n" + b"".join(b"words of text %d,%d\\n" % (k, k % 2) for k in range(300_000)))
 columns = reading.Columns(("text",), "label", None, ())
 import_process.import_file(Store(sys.argv[1]), (file, "x.csv"), "x", columns, ImportRequest(features="words"),
-                           lambda *progress: print(*progress, flush=True))
+                           progress=lambda *progress: print(*progress, flush=True))
 """
 
 
@@ -219,13 +217,13 @@ def test_few_files_are_read_at_once(monkeypatch):
     def other(phase, *_):
         if phase == "reading" and not told:
             with pytest.raises(Left):
-                check(leave)
+                check(progress=leave)
 
-    assert check(other).startswith("3 items")
+    assert check(progress=other).startswith("3 items")
     [(*waiting, running)] = told
     assert ["waiting", 0, 1] == waiting
     assert len(running) <= 1  # the first process may have ended meanwhile
-    assert check(ignore).startswith("3 items")
+    assert check().startswith("3 items")
 
 
 def slow_file(entries=3000):
@@ -278,7 +276,7 @@ def test_slow_files_of_others_do_not_keep_a_person_waiting(monkeypatch):
 @pytest.mark.slow
 def test_one_file_is_looked_at_for_a_person_at_a_time():
     """A second page of a person waits for the first, although others could look at their files."""
-    held, looks = cage.LOOKS.turn("Ann", ignore), []
+    held, looks = cage.LOOKS.turn("Ann", lambda *_: None), []
 
     def leave(phase, *_):
         looks.append(phase)
@@ -297,7 +295,7 @@ def test_a_process_that_takes_too_long_ends_with_a_sentence(monkeypatch):
     monkeypatch.setattr(cage.IMPORTS, "clock_minutes", 0)
     message = "takes longer than the {} that {} may take: import it on the command line."
     with pytest.raises(reading.DataError) as late:
-        import_process.check(upload(3), COLUMNS, ImportRequest(), ignore)
+        import_process.check(upload(3), COLUMNS, ImportRequest())
     assert f"x.csv {message.format('0 minutes', 'an import of this page')}" == str(late.value)
     ended = str(cage.LOOKS.crashed("x.csv", -signal.SIGXCPU))
     assert f"x.csv {message.format('3 minutes of processor time', 'a look at a file')}" == ended
@@ -313,7 +311,7 @@ def test_an_import_that_is_given_up_leaves_no_error(monkeypatch):
         raise Left
 
     with pytest.raises(Left):
-        import_process.check(upload(3), COLUMNS, ImportRequest(), leave)
+        import_process.check(upload(3), COLUMNS, ImportRequest(), progress=leave)
     [reader] = late
     reader.run()
 
@@ -332,7 +330,7 @@ def test_a_full_disk_leaves_no_mark_of_an_import(tmp_path, monkeypatch):
 def test_a_file_that_ends_the_process_is_refused_in_one_sentence():
     path = ROOT / "tests/datasets/ends_pyarrow.parquet"
     with pytest.raises(reading.DataError) as refused:
-        import_process.check((path, path.name), COLUMNS, ImportRequest(), ignore)
+        import_process.check((path, path.name), COLUMNS, ImportRequest())
     assert str(refused.value).endswith(".")
     assert "\n" not in str(refused.value)
     assert [] == children()

@@ -230,7 +230,7 @@ def test_the_page_is_told_the_same(tmp_path):
     head = import_process.peek(named(file, "x.csv"), "x.csv")
     request = datasets.ImportRequest()
     with pytest.raises(DataError, match=r"'code' of x\.csv says the same as the label 'label'"):
-        import_process.check((named(file, "x.csv"), "x.csv"), head.guess, request, lambda *_: None)
+        import_process.check((named(file, "x.csv"), "x.csv"), head.guess, request)
 
 
 def test_a_class_meets_its_cells_in_any_case():

@@ -21,14 +21,15 @@ WAIT = 60  # seconds; the first run of a page compiles
 manifest_scanner.scan_component_manifests = cache(manifest_scanner.scan_component_manifests)
 
 
-def read_here(work, named, page, vectors=None, **settings):
+def read_here(work, named, page, **settings):
     """Do in this process what `import_process` does in a child, which takes seconds to start."""
-    (source, name), progress = named, page.get("progress", lambda *_: None)
+    (source, name), progress, vectors = named, page.get("progress", lambda *_: None), page.get("vectors")
     opened = import_process._open
     with opened(source) as file, opened(vectors[0]) if vectors else nullcontext() as other:
         own = {"name": name} | ({"vectors": (os.dup(other.fileno()), vectors[1])} if other else {})
         try:
-            result = import_process.WORK[work](file, progress, json.loads(json.dumps(settings)) | own)
+            sent = json.loads(json.dumps(settings, default=import_process.plain)) | own
+            result = import_process.WORK[work](file, progress, import_process.rebuilt(sent))
         except (ValueError, OSError) as error:
             raise DataError(str(error)) from error
     return json.loads(json.dumps(result))

@@ -1,7 +1,7 @@
 """The form of a new comparison: its data, algorithms, parameters and settings."""
 
 import html
-from typing import Any, cast
+from typing import Any
 
 import streamlit as st
 
@@ -104,7 +104,7 @@ def _data(store: Store) -> tuple[dict[str, int | None], bool]:
     specification (None: a demo that is not imported yet), and whether they have several classes."""
     words, several, sizes = dict[str, str](), set[str](), dict[str, int]()
     for row in shown_datasets(store):
-        if datasets.labelled(cast(datasets.DatasetRecord, row)):
+        if datasets.labelled(row):
             kinds = f"{len(row['classes'])} classes" if row["classes"] else f"{row['positives']:,} positive"
             words[row["name"]] = f"{row['name']} ({row['items']:,} items, {kinds})"
             if row["classes"]:

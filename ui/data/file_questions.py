@@ -314,7 +314,7 @@ def show_more_items(
     store: Store, file: File, dataset: int, request: datasets.ImportRequest, vectors: File | None
 ) -> bool:
     """Show a few items as they will be added to a data set. Return whether they can be added."""
-    make = partial(import_process.more_first_items, store, file, dataset, request, vectors)
+    make = partial(import_process.more_first_items, store, file, dataset, request, vectors=vectors)
     return _show_items(PREVIEW_MORE, "label", make, file, dataset, request, vectors and vectors[1])
 
 
@@ -379,12 +379,13 @@ def once(what: str, file: File, *settings: Any, make: Callable[..., Any]) -> Any
     return results[settings]
 
 
-def attempt(work: Callable[[Callable], Any]) -> Any:
-    """Run long work under a progress bar, which the function that `work` is given updates (phase, done, total). If it
-    fails, show the error and return None."""
+def attempt(work: Callable[..., Any]) -> Any:
+    """Run long work under a progress bar, which its argument `progress` (phase, done, total) updates. If it fails, show
+    the error and return None."""
     bar = st.progress(0.0, "Reading…")
     try:
-        return work(lambda phase, done, total: bar.progress(min(1.0, done / max(1, total)), f"{PHASES[phase]}…"))
+        show = lambda phase, done, total: bar.progress(min(1.0, done / max(1, total)), f"{PHASES[phase]}…")  # noqa: E731
+        return work(progress=show)
     except PROBLEMS as error:
         complain(without_options(str(error)))
         return None

@@ -93,14 +93,14 @@ def _plain_texts(file: ask.File) -> tuple[reading.Columns, ask.Described] | None
 
 
 def _import(
-    store: Store, file: ask.File, columns: reading.Columns, described: ask.Described, bar: sources.PhaseProgress
+    store: Store, file: ask.File, columns: reading.Columns, described: ask.Described, progress: sources.PhaseProgress
 ) -> tuple[int, str]:
     """Import a file as a data set with an unused name. Return the id of the data set and a report."""
     stem, names = file[1].split(".")[0] or "My data", {row["name"] for row in store.datasets()}
     title = next(each for n in range(1, len(names) + 2) if (each := stem if n == 1 else f"{stem} {n}") not in names)
     _, reader, encoding, layout = described
     request = ImportRequest(reader, encoding, layout, owner=mail())
-    report = import_process.import_file(store, file, title, columns, request, bar, person=person())
+    report = import_process.import_file(store, file, title, columns, request, progress=progress, person=person())
     return store.dataset(title)["id"], f"{title}: {report}"
 
 

@@ -79,28 +79,24 @@ class Encoder:
             size = 2 * self.width  # bytes of a vector
             done = os.fstat(file.fileno()).st_size // size
             file.truncate(done * size)
-            for first in range(done, len(texts), CHUNK_TEXTS):
-                part = self._rounded(texts[first : first + CHUNK_TEXTS])
+            for part in self._rounded(texts, done, progress):
                 file.write(part.tobytes())
                 file.flush()
-                if progress:
-                    progress(first + len(part), len(texts))
             file.seek(0)
             return self, _scaled(np.fromfile(file, np.int16).reshape(-1, self.width))
 
     def vectors(self, texts: Sequence[str], progress: Progress | None = None) -> np.ndarray:
         """Compute the vectors of texts: float32, shape (texts, width). A text without a character has zeros."""
-        parts = [np.empty((0, self.width), np.int16)]
-        for first in range(0, len(texts), CHUNK_TEXTS):
-            parts.append(self._rounded(texts[first : first + CHUNK_TEXTS]))
-            if progress:
-                progress(min(first + CHUNK_TEXTS, len(texts)), len(texts))
-        return _scaled(np.vstack(parts))
+        return _scaled(np.vstack([np.empty((0, self.width), np.int16), *self._rounded(texts, 0, progress)]))
 
-    def _rounded(self, texts: Sequence[str]) -> np.ndarray:
-        vectors = _loaded(self)([*map(_read, texts)])
-        vectors[[not text.strip() for text in texts]] = 0
-        return np.rint(vectors * STEPS).astype(np.int16)
+    def _rounded(self, texts: Sequence[str], done: int, progress: Progress | None) -> Iterator[np.ndarray]:
+        for first in range(done, len(texts), CHUNK_TEXTS):
+            part = texts[first : first + CHUNK_TEXTS]
+            vectors = _loaded(self)([*map(_read, part)])
+            vectors[[not text.strip() for text in part]] = 0
+            yield np.rint(vectors * STEPS).astype(np.int16)
+            if progress:
+                progress(first + len(part), len(texts))
 
     @contextmanager
     def _unfinished(self, texts: Sequence[str]) -> Iterator[IO[bytes]]:

@@ -84,37 +84,15 @@ def table(
     folder: directory for the rows of texts and for temporary files (None: keep everything in memory).
     """
     duplicates.check(near_duplicates, items.texts is not None)
-    if items.texts is not None:
-        if vocabulary is None:
-            is_free = encoder is None and items.vectors is None
-            features, settings = text_features(features, scale, settings, items.texts if is_free else None)
-        if features in encoders.ENCODERS:
-            if encoder:
-                raise ValueError(f"texts have one encoder. Got both {features} and {encoder.name}.")
-            encoder, features = encoders.ENCODERS[features], "rich+latent"
-        return _text_table(items, scale, progress, vocabulary, features, encoder, near_duplicates, folder, settings)
-    else:
+    if items.texts is None:
+        return _vector_table(items, scale, features, encoder)
+    if vocabulary is None:
+        is_free = encoder is None and items.vectors is None
+        features, settings = text_features(features, scale, settings, items.texts if is_free else None)
+    if features in encoders.ENCODERS:
         if encoder:
-            raise ValueError(f"the encoder {encoder.name} is for texts. Got vectors.")
-        if features in TEXT_FEATURES:
-            raise ValueError(f"the features {features} are for texts. Got vectors.")
-        matrix = cast(Matrix, items.vectors)
-        scaled = scaling.fit(matrix, scale, features or "plain")
-    return FeatureTable(made_rows(scaled, matrix), items.y, items, vocabulary, scaled, items.classes)
-
-
-def _text_table(
-    items: reading.Items,
-    scale: str,
-    progress: PhaseProgress | None,
-    vocabulary: vectorizer.Vocabulary | None,
-    features: str | None,
-    encoder: encoders.TextEncoder | None,
-    near_duplicates: str,
-    folder: Path | None,
-    settings: dict[str, Any],
-) -> FeatureTable:
-    """Vectorize and scale texts, a block at a time."""
+            raise ValueError(f"texts have one encoder. Got both {features} and {encoder.name}.")
+        encoder, features = encoders.ENCODERS[features], "rich+latent"
     texts, counting = cast(Sequence[str], items.texts), phase_progress(progress, "vocabulary")
     if vocabulary is None:
         vocabulary, counted = vectorizer.fit_count(texts, progress=counting, folder=folder, **settings)
@@ -158,6 +136,18 @@ def _text_table(
         items.y, items, vocabulary, scaled, items.classes, projection, encoder, tuple(word_counts.tolist()), words,
         copies, None if isinstance(written, list) else written.checksums,
     )  # fmt: skip
+
+
+def _vector_table(
+    items: reading.Items, scale: str, features: str | None, encoder: encoders.TextEncoder | None
+) -> FeatureTable:
+    if encoder:
+        raise ValueError(f"the encoder {encoder.name} is for texts. Got vectors.")
+    if features in TEXT_FEATURES:
+        raise ValueError(f"the features {features} are for texts. Got vectors.")
+    matrix = cast(Matrix, items.vectors)
+    scaled = scaling.fit(matrix, scale, features or "plain")
+    return FeatureTable(made_rows(scaled, matrix), items.y, items, None, scaled, items.classes)
 
 
 def _matrix(vocabulary: vectorizer.Vocabulary, counted: Sequence[vectorizer.TermCounts]) -> Matrix:

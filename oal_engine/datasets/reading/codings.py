@@ -95,14 +95,21 @@ def coding_of(cells: Sequence[str]) -> Coding | None:
     return number_format(cells) or (() if is_category(cells) else None)
 
 
-def feature_names(columns: Sequence[str], codings: Codings) -> list[str]:
-    """Return the feature names: the name of each column, or, for a category, one per word, such as `job = admin`."""
-    names = list[str]()
+def _categories(columns: Sequence[str], codings: Codings) -> Iterator[tuple[str, Sequence[str] | None]]:
+    """Yield each column with the words of its category; None if it is one number."""
     for column in columns:
         coding = codings.get(column)
-        is_one = coding is None or isinstance(coding, str)
-        names += [column] if is_one else [f"{column} = {word}" for word in coding or ()]
-    return names
+        yield column, None if isinstance(coding, str) else coding
+
+
+def feature_names(columns: Sequence[str], codings: Codings) -> list[str]:
+    """Return the feature names: the name of each column, or, for a category, one per word, such as `job = admin`."""
+    pairs = _categories(columns, codings)
+    return [
+        name
+        for column, words in pairs
+        for name in ([column] if words is None else [f"{column} = {word}" for word in words])
+    ]
 
 
 class OriginalCell(NamedTuple):
@@ -117,16 +124,15 @@ def original_cells(columns: Sequence[str], codings: Codings, row: Mapping[int, f
     """Decode a row {feature index: number} into cells. The value of a category is "" if its cell was empty or had a
     word that the import did not have."""
     first = 0
-    for column in columns:
-        if (coding := codings.get(column)) is None or isinstance(coding, str):
-            number = row.get(first, 0.0)
-            word = coding.split("/")[number != 1] if coding in BOOLEANS and isinstance(coding, str) else number
-            yield OriginalCell(column, first, word)
+    for column, words in _categories(columns, codings):
+        if words is None:
+            number, coding = row.get(first, 0.0), str(codings.get(column))
+            yield OriginalCell(column, first, coding.split("/")[number != 1] if coding in BOOLEANS else number)
             first += 1
             continue
-        chosen = next((k for k in range(len(coding)) if row.get(first + k)), None)
-        yield OriginalCell(column, first + (chosen or 0), "" if chosen is None else coding[chosen])
-        first += len(coding)
+        chosen = next((k for k in range(len(words)) if row.get(first + k)), None)
+        yield OriginalCell(column, first + (chosen or 0), "" if chosen is None else words[chosen])
+        first += len(words)
 
 
 @dataclass
@@ -205,11 +211,10 @@ def expanded(vectors: np.ndarray, columns: Sequence[str], codings: Codings) -> n
     """One-hot encode the categories: each word gets its own feature, which is 1 for the items with that word."""
     from scipy import sparse
 
-    parts = []
-    for at, column in enumerate(columns):
-        coding = codings.get(column)
-        numbers = vectors[:, at : at + 1]
-        parts.append(numbers if coding is None or isinstance(coding, str) else numbers == np.arange(len(coding)))
+    parts = [
+        numbers[:, None] if words is None else numbers[:, None] == np.arange(len(words))
+        for numbers, (_, words) in zip(vectors.T, _categories(columns, codings))
+    ]
     if sum(part.shape[1] for part in parts) <= MAX_DENSE_COLUMNS:
         return np.hstack(parts).astype(np.float64, copy=False)
     return sparse.csr_array(sparse.hstack([sparse.csr_array(part, dtype=np.float64) for part in parts]))
@@ -218,11 +223,8 @@ def expanded(vectors: np.ndarray, columns: Sequence[str], codings: Codings) -> n
 def expanded_row(numbers: Sequence[float], columns: Sequence[str], codings: Codings) -> list[float]:
     """One-hot encode the categories of one row, as `expanded` does for a table."""
     row = list[float]()
-    for column, number in zip(columns, numbers):
-        coding = codings.get(column)
-        row += (
-            [number] if coding is None or isinstance(coding, str) else [float(k == number) for k in range(len(coding))]
-        )
+    for number, (_, words) in zip(numbers, _categories(columns, codings)):
+        row += [number] if words is None else [float(k == number) for k in range(len(words))]
     return row
 
 

@@ -15,10 +15,11 @@ from .parsed import (
     UNCLOSED,
     Doubt,
     ParsedFile,
+    first_rows,
     is_number,
 )
 from .sources import DataError, Source, allow_more
-from .tables import DECIMAL, Row, count_names, to_table
+from .tables import DECIMAL, ENOUGH_ROWS, Row, count_names, to_table
 
 Dialect = dict[str, Any]  # arguments of csv.reader
 DELIMITERS = {"\t": "tab", ";": "semicolon", "|": "pipe", ",": "comma", " ": "spaces"}  # the likeliest first
@@ -31,7 +32,6 @@ WIDTH_TOLERANCE, FOREIGN_TOLERANCE = 0.02, 0.1  # differences in a share too sma
 ROW_SHARE = 0.9  # of the lines must have the same number of cells, else they are prose
 TABLE_SHARE = 0.5  # of the rows must have the same number of cells, else a delimiter is rejected
 ESCAPED = {"escapechar": "\\", "doublequote": False}  # quotes inside a cell are written \"
-ENOUGH_ROWS = 10  # below the first row, enough to expect that its cells occur again if it is an item
 
 
 def parse(source: Source, quoted: bool | None = None, reader: str = "csv") -> ParsedFile:
@@ -40,7 +40,7 @@ def parse(source: Source, quoted: bool | None = None, reader: str = "csv") -> Pa
     csv.field_size_limit(max(csv.field_size_limit(), source.limits.line))
     # Remove the line limit: it could cut the last row of a preview inside a quote.
     rest = source._replace(limit=None).lines()
-    lines = _sample(rest, source.ahead)
+    lines = [line for _, line in first_rows(enumerate(rest), source.ahead, SAMPLE_CHARACTERS)]
     lines_above = 0
     if lines and (named := re.fullmatch(r"sep=(.)", lines[0].strip(" \r\n\ufeff"), re.IGNORECASE)):
         lines, lines_above = lines[1:], 1  # a line for Excel that names the delimiter
@@ -69,17 +69,6 @@ def _unwrapped(line: str) -> str:
     """Return the content of a line that is a single quoted cell, with its line end; any other line as it is."""
     cells = next(csv.reader([line], delimiter=ONE_COLUMN), [])
     return cells[0] + "\n" if len(cells) == 1 and line.startswith('"') else line
-
-
-def _sample(lines: Iterator[str], limit: int) -> list[str]:
-    """Take up to `limit` lines, but stop once they exceed SAMPLE_CHARACTERS."""
-    sample, characters = list[str](), 0
-    for line in lines:
-        sample.append(line)
-        characters += len(line)
-        if len(sample) >= limit or characters > SAMPLE_CHARACTERS:
-            break
-    return sample
 
 
 def _dialect(

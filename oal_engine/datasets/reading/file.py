@@ -61,11 +61,13 @@ def parse(
     check_reader(opening.reader)
     with open_source(path, opening, limit, progress) as source:
         reader = reader_for(source, opening.reader)
-        parsed = with_noted_decisions(exported(source, readers.parse(source, reader)))
+        parsed = exported(source, readers.parse(source, reader))
         check_used(opening, reader, parsed, source.name)
         if reader not in BINARY:
             parsed = parsed._replace(detected={"encoding": source.encoding, **parsed.detected})
         parsed, words = _sampled(parsed)
+        if words and parsed.vectors is None and (more := with_noted_decisions(parsed, words)) is not parsed:
+            parsed, words = _sampled(more)
         if words and (columns := conversations.prompt_and_reply(words)):
             parsed, words = _sampled(_with_conversations(parsed, *columns))
         if words is None and parsed.detected.get("header") == "yes" and not [*islice(parsed.rows, 1)]:

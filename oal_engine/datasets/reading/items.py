@@ -329,8 +329,6 @@ def collect_items(
     for line, cells in parsed.rows:
         collected.add(line, cells if isinstance(cells, Item) else build(line, cells), row)
         row += not isinstance(cells, str)
-        if len(collected.ids) > limits.items:
-            limits.check("items", len(collected.ids), name)
     if not collected.ids and is_import:
         raise DataError(f"{name} holds no item that can be imported{_skips(collected.skipped)}.")
     classes = classes_of(collected.words, columns, name) if columns.multiclass else ()

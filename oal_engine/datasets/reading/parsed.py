@@ -83,13 +83,13 @@ class ParsedFile(NamedTuple):
         return self._replace(vectors=vectors, first=0)
 
 
-def first_rows(rows: Iterator[T], limit: int) -> list[T]:
-    """Take up to `limit` rows or lines, fewer if they are large."""
+def first_rows(rows: Iterator[T], limit: int, most: int = BUFFER_CHARACTERS) -> list[T]:
+    """Take up to `limit` rows or lines, fewer if they have more than `most` characters together."""
     sample, characters = [], 0
     for row in islice(rows, limit):
         sample.append(row)
         characters += len(row[1]) if isinstance(row[1], str) else sum(8 + len(cell) for cell in row[1])
-        if characters > BUFFER_CHARACTERS:
+        if characters > most:
             break
     return sample
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from .codings import Codings
 from .delimited import DELIMITERS
-from .file import TWICE, cell_words, description, parse, read
+from .file import TWICE, cell_words, description, parse
 from .guesses import (
     Words,
     are_lists,
@@ -44,7 +44,7 @@ LAYOUT = (
 MAX_LABEL_WORDS, LABEL_WORD_CHARACTERS = 50, 60  # of a column whose words are offered as labels
 SURVEYED_ROWS, MOST_COUNTED = 100, 200  # rows that are counted at a time; columns whose words are counted
 PERSON, MODEL, IGNORE = "labels that a person gave", "labels that a model made (audit them)", "ignore"
-SHOWN_NUMBERS = 12  # how many numbers of a first item are shown
+SHOWN_ITEMS, SHOWN_NUMBERS = 3, 12  # how many first items are shown, and how many numbers of one
 VECTORS = ("svmlight", "npy", "npz")  # formats in which every column has its role already
 
 
@@ -288,19 +288,10 @@ class FirstItem(NamedTuple):
     fields: dict[str, str]
 
 
-def first_items(
-    path: FileOrPath, columns: Columns, count: int = 3, **options: Any
-) -> tuple[list[FirstItem], dict[str, Any]]:
-    """Read a few of the first items of a file, with different labels if possible. Also return the description of how
-    the file is read. options: further arguments of `read`."""
-    items = read(path, columns, limit=SAMPLE_ROWS, **options)
-    return shown_items(items, items.classes, count), items.description
-
-
-def shown_items(items: Items, classes: Sequence[str], count: int = 3) -> list[FirstItem]:
+def shown_items(items: Items, classes: Sequence[str]) -> list[FirstItem]:
     """Choose a few of the first items to show on a page, with different labels if possible."""
     different = [int(np.argmax(items.y == value)) for value in sorted({*items.y.tolist()}, key=lambda y: (y == 0, -y))]
-    places = list(dict.fromkeys([*different[:count], *range(len(items.ids))]))[:count]
+    places = list(dict.fromkeys([*different[:SHOWN_ITEMS], *range(len(items.ids))]))[:SHOWN_ITEMS]
     return [_first_item(items, place, classes) for place in sorted(places)]
 
 

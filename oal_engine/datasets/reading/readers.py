@@ -57,10 +57,9 @@ def live_source(binary: BinaryIO, opening: Opening) -> tuple[str, Source]:
         line = cast(io.BufferedReader, binary).peek(1).partition(b"\n")[0]
         refusals.check(line, name, encoding)
         reader = _recognized(line, name, encoding)
-    content = bytearray()
     if reader in BINARY:
         binary = io.BytesIO(whole_content(binary, limits, name))
-    return reader, Source(binary, name, encoding, None, lambda: None, 1, limits, opening.layout, len(content))
+    return reader, Source(binary, name, encoding, None, lambda: None, 1, limits, opening.layout)
 
 
 # ---- Readers: from a source to a parsed file

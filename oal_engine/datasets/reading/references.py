@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from .foreign import foreign
-from .parsed import BROKEN, Cells, ParsedFile, first_rows
-from .sources import SAMPLE_ROWS, Source
+from .parsed import BROKEN, Cells, ParsedFile, cell_text
+from .sources import Source
 
 COLUMNS = ("title", "abstract", "authors", "year", "journal", "keywords", "doi", "url", "id")
 RIS_NAMES = {
@@ -94,7 +93,6 @@ def _ris_table(source: Source, lines: Iterable[str]) -> ParsedFile:
     import rispy
 
     entries = rispy.RisParser(skip_unknown_tags=True).parse_lines(_whole_values(lines))
-    source.limits.check("items", len(entries), source.name)
 
     def cell(entry: dict[str, Any], column: str) -> str:
         value = next((entry[name] for name in RIS_NAMES[column] if entry.get(name)), "")
@@ -192,22 +190,14 @@ def _table(references: Sequence[Reference]) -> ParsedFile:
     return ParsedFile([*COLUMNS, *further], rows)
 
 
-def with_noted_decisions(parsed: ParsedFile) -> ParsedFile:
-    """Add a column `included` to a table whose column `notes` holds screening decisions, as in exports from Rayyan."""
-    at = next((at for at, name in enumerate(parsed.columns) if name.strip().casefold() == "notes"), None)
-    if at is None or parsed.vectors is not None or "included" in parsed.columns:
+def with_noted_decisions(parsed: ParsedFile, words: Mapping[str, Sequence[str]]) -> ParsedFile:
+    """Add a column `included` to a table whose column `notes` holds screening decisions in its first rows, as in
+    exports from Rayyan. words: the first rows, {column: words}."""
+    notes = next((column for column in words if column.strip().casefold() == "notes"), None)
+    if notes is None or "included" in words or not any(_decision([word]) for word in words[notes]):
         return parsed
-    rows = iter(parsed.rows)
-    words = ((line, cells if isinstance(cells, str) else [*map(_word, cells)], cells) for line, cells in rows)
-    sample = first_rows(words, SAMPLE_ROWS)
-    parsed = parsed._replace(rows=chain(((line, cells) for line, _, cells in sample), rows))
-    if not any(_decision([words[at]]) for _, words, _ in sample if not isinstance(words, str)):
-        return parsed
-    return parsed.with_cells(["included"], lambda _, cells: [_decision([_word(cells[at])])])
-
-
-def _word(cell: Any) -> str:
-    return cell if isinstance(cell, str) else ""
+    at = parsed.columns.index(notes)
+    return parsed.with_cells(["included"], lambda _, cells: [_decision([cell_text(cells[at])])])
 
 
 def _decision(notes: Iterable[str]) -> str:

@@ -213,7 +213,7 @@ class Source(NamedTuple):
         return self._replace(encoding=sure) if sure else self
 
     def member(self, binary: BinaryIO, name: str, size: int) -> Source:
-        """Return the source of a file inside this one, decompressed. size: number of bytes before decompression."""
+        """Return the source of this file, or of one inside it, decompressed. size: its bytes before decompression."""
         if decompress := COMPRESSIONS.get(Path(name).suffix.lower()):
             binary = io.BufferedReader(_Unpacked(decompress(binary), size, name, self.limits), HEAD_BYTES)
         return self._replace(binary=binary, name=name, packed=size).marked()
@@ -322,18 +322,14 @@ def open_source(
 ) -> Iterator[Source]:
     """Open and decompress a path or an open binary file. limit: number of lines to read (None: all)."""
     name, limits = name_of(path, opening.name), opening.limits
-    decompress = COMPRESSIONS.get(Path(name).suffix.lower())
     try:
         with open_file(path) if isinstance(path, str | Path) else nullcontext(path) as raw:
             size = raw.seek(0, io.SEEK_END)
             raw.seek(0)
             limits.check("size", size, name)
-            with decompress(raw) if decompress else nullcontext(raw) as binary:
-                if decompress:
-                    binary = io.BufferedReader(_Unpacked(binary, size, name, limits), HEAD_BYTES)
-                tick = lambda: progress and progress(raw.tell(), size)  # noqa: E731
-                source = Source(binary, name, opening.encoding, limit, tick, SAMPLE_ROWS, limits, opening.layout, size)
-                yield source.marked()
+            tick = lambda: progress and progress(raw.tell(), size)  # noqa: E731
+            source = Source(raw, name, opening.encoding, limit, tick, limits=limits, layout=opening.layout)
+            yield source.member(raw, name, size)
     except (DataError, BrokenPipeError):  # the broken pipe is the one that the caller writes to
         raise
     except MemoryError:

@@ -10,12 +10,12 @@ from statistics import median
 from typing import NamedTuple, TypeAlias
 
 from ...output.tables import GUARD, is_guarded, unguarded
+from .codings import NO_NUMBER
 from .parsed import ABOVE, BROKEN, REPEATED, TOTALS, Doubt, Line, ParsedFile, first_rows, is_number, plural
 from .sources import DataError, Source
 
 Row: TypeAlias = tuple[int, list[str] | str]  # the line number, and the cells or the reason to skip them
 
-GAPS = {"?", "na", "n/a", "nan", "null", "none", "-", "--", "."}  # cells without a value
 PROSE_WORDS = 2  # a column with at least this mean number of words is prose
 ENOUGH_ROWS = 10  # below the first row, enough to expect that its cells occur again if it is an item
 RARE_SHARE = 0.1  # of the cells of a category may be words that occur once
@@ -248,11 +248,11 @@ def _is_header(first: list[str], columns: Sequence[list[str]], is_repeated: bool
 def _sign(cell: str, below: Sequence[str]) -> str:
     """Compare a cell of the first row with the cells below it. Return a sign that it is the name of their column
     (TITLE, NAME or HINT, the surest first), that it is a cell like them (NUMBER, AGAIN or ALIKE), or ""."""
-    filled = [each for each in below if each.strip() and each.strip().casefold() not in GAPS]
-    if not filled or cell.strip().casefold() in GAPS:
-        return ""
-    if not cell.strip():
+    filled = [each for each in below if each.strip().casefold() not in NO_NUMBER]
+    if filled and not cell.strip():
         return TITLE if len(filled) > 1 and are_consecutive(filled) and int(filled[0]) in (0, 1) else ""
+    if not filled or cell.strip().casefold() in NO_NUMBER:
+        return ""
     if is_number(cell):
         return NUMBER if any(map(is_number, filled)) else ""
     counts = Counter(filled)
@@ -280,30 +280,18 @@ def _fit_rows(rows: Iterable[Row], width: int, least: int, comma_columns: list[i
     """Fit rows to `width` cells, drop blank rows, and replace decimal commas with points. least: number of cells from
     which a row is filled with blank ones. comma_columns: indices of the columns with decimal commas."""
     for line, cells in rows:
-        if not isinstance(cells, str):
-            if least <= len(cells) < width:
-                cells += [""] * (width - len(cells))
-            cells = _fit_row(cells, width)
-            if not cells:
-                continue
-            if not isinstance(cells, str):
-                for at in comma_columns:
-                    cells[at] = cells[at].replace(",", ".")
-        yield line, cells
-
-
-def _fit_row(cells: list[str], width: int) -> list[str] | str:
-    """Return the row cut to `width` cells, or the reason to skip it ("" for a blank row)."""
-    if len(cells) != width:
+        if isinstance(cells, str):
+            yield line, cells
+            continue
+        if least <= len(cells) < width:
+            cells += [""] * (width - len(cells))
         if len(cells) < width or any(cells[width:]):
-            return BROKEN
-        cells = cells[:width]
-    if width > 1 and not all(cells):
-        if not any(cells):
-            return ""
-        if cells[0].casefold() in TOTAL:
-            return TOTALS
-    return cells
+            yield line, BROKEN
+        elif width == 1 or any(cells):
+            for at in comma_columns:
+                cells[at] = cells[at].replace(",", ".")
+            is_total = width > 1 and cells[0].casefold() in TOTAL and not all(cells[:width])
+            yield line, TOTALS if is_total else cells[:width]
 
 
 def _decimal_columns(rows: list[list[str]], width: int) -> list[int]:
