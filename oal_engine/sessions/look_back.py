@@ -15,10 +15,10 @@ from ..kernel.learners import weights
 from ..store import Row, Store
 from .fold import Run
 from .insights import top_terms
-from .log import Answered, Changed, Entry, LabelsKnown, Log, QuestionClosed, QuestionOpened, unreadable
+from .log import Answered, Changed, Entry, LabelsKnown, Log, QuestionClosed, QuestionOpened, StoredQuestion, unreadable
 from .reproducing import LogMismatch, Reproduction
 from .settings import Settings
-from .state import ALL_ROUNDS, Decisions, Place, Progress, State
+from .state import ALL_ROUNDS, Decisions, Place, State
 
 KEPT_EVERY = 20  # events between two states kept in memory; more if they would exceed KEPT_BYTES
 KEPT_BYTES = 64 * 2**20
@@ -45,23 +45,6 @@ class Step:
     entry: Entry | None
     passed: Passed
     moved: list[top_terms.Moved]
-
-
-@dataclass(frozen=True)
-class Round:
-    """A round without a question: its item, its decision, the progress after it, the learner's weights and the counts.
-    number: number of the next question, or of the end (one after the last question)."""
-
-    round: int
-    item: int
-    margin: float
-    probability: float
-    draw: float
-    predicted: int
-    number: int
-    progress: Progress
-    weights: np.ndarray
-    counts: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -293,18 +276,16 @@ class Trace(LoggedRun):
         number = self.number(t)
         return number <= len(self.log) and self.log[number - 1].round == t
 
-    def round(self, t: int) -> Round:
-        """Return the decision of round t (from 0), which asked no question."""
+    def round(self, t: int) -> tuple[Place, float]:
+        """Return the place of round t (from 0), which asked no question, and its draw. The place has the decision in
+        the form of a question, with the number of the next question (or of the end)."""
         number = self.number(t)
         facts, counts, state = self._inspect(number, self._gap(number)[0], t + 1)
         margin, probability, draw, predicted = facts[-1].tolist()
         if state.spent >= state.budget:
             probability = 0.0
-        place = self.place_of(state, None)
-        return Round(
-            t, int(self.order[t]), margin, probability, draw, int(predicted), number, place.progress, place.weights,
-            counts,
-        )  # fmt: skip
+        decided = StoredQuestion(0, number, t, int(self.order[t]), margin, probability, int(predicted), None)
+        return replace(self.place_of(state, None), asked=decided, counts=counts), draw
 
     @cached_property
     def mistakes(self) -> list[int]:

@@ -9,7 +9,6 @@ from oal_engine.kernel import metrics
 from oal_engine.sessions.files import export, report
 from oal_engine.sessions.insights import outcome
 from oal_engine.sessions.insights.certainty import (
-    curve,
     expected,
     forecast,
     in_words,
@@ -47,7 +46,6 @@ def test_floors_are_below_the_truth_and_the_same_in_a_trace(store, session):
     """Guaranteed minimum metrics never exceed the true ones, are not trivial, and are the same in a trace."""
     now, trace = of_session(session), Trace(store, session.id)
     assert now == of_session(trace)
-    assert curve(session) == curve(trace)
     assert verify(store, session.id).verified
     counts = session.place.counts if not now.closed else session.state.closed[1]
     for name in metrics.EVALUATIONS:
@@ -57,18 +55,9 @@ def test_floors_are_below_the_truth_and_the_same_in_a_trace(store, session):
     assert now.labels == session.state.spent
 
 
-def test_the_curve_ends_with_what_is_certain_now(session):
-    """Each point of the curve has the guaranteed minimum metrics after an answer, the last point the current ones."""
-    points = curve(session, 10)
-    assert points[-1] == of_session(session)
-    assert sorted(point.rounds for point in points) == [point.rounds for point in points]
-    assert 10 <= len(points) <= 11
-
-
 def test_a_session_without_a_floor_says_nothing(store):
     opened = begin(store)
     assert [None] * 3 == [each(opened) for each in (of_session, expected, labels_for)]
-    assert [] == curve(opened)
 
 
 def test_the_question_that_waits_tells_nothing(store):
