@@ -113,22 +113,16 @@ def version(store: Store, session: int) -> Version:
     return Version(status.version, store.question_count(session), status.items)
 
 
-class LoggedRun(Run):
-    """A run with its questions (`log`) and, if it asks several about each item, its decisions (`decided`): margins,
-    predicted classes and whether the item was asked about, in each round."""
-
-    log: list[Entry]
-    decided: tuple[np.ndarray, np.ndarray, np.ndarray]
-
-
-class Trace(LoggedRun):
+class Trace(Run):
     """The log of a session, folded once from the first round up to the first mismatch. Any question or round of it
     opens quickly. Safe to share between threads.
 
     log: the entries up to the mismatch. mismatch: the first mismatch, or None. span: the rounds in which questions are
-    asked, as (first, stop).
+    asked, as (first, stop). decided: as in `Session`, if the session asks several questions about each item.
     """
 
+    log: list[Entry]
+    decided: tuple[np.ndarray, np.ndarray, np.ndarray]
     span = ALL_ROUNDS
     part = 0  # index, in the state, of the question that is looked at: 0 if it is the only one
     _before = 0  # number of the session's questions before the first entry of `log`
@@ -165,7 +159,7 @@ class Trace(LoggedRun):
             self.log, self.answers = log.entries, len(log.order)
             self.digests = sum(number in log.digests for number, _ in log.events) * settings.exact
         self.state = self._after(max(0, len(self._asked_at) - 1)) if self.mismatch else state
-        self.decided = decisions.passed  # filled only if there are several questions
+        self.decided = decisions.passed
 
     def _states(self, first: int, stop: int) -> Iterator[State]:
         """Yield the state after `first` events, after `first` + 1, ..., and after `stop`: always the same private copy,

@@ -80,8 +80,10 @@ class _Answers:
     def now(self, risk: float = certainty.RISK) -> dict[str, dict[str, float]]:
         """Compute the current guaranteed minimum metrics."""
         promised = self.plan.promised if self.plan else 0.0
-        counts = (np.array([count]) for count in (self.label.size, self.passed, self.pushes))
-        tables = certainty.tables(self.label, self.pushed, self.chance, *counts, promised, risk=risk)
+        answers, rounds, pushes = (np.array([count]) for count in (self.label.size, self.passed, self.pushes))
+        tables = certainty.tables(
+            self.label, self.pushed, self.chance, answers, rounds, pushes, promised, risk=risk
+        )  # fmt: skip
         floors = certainty.floors(tables, self.weights)
         return {name: {metric: float(least[0]) for metric, least in each.items()} for name, each in floors.items()}
 
