@@ -102,7 +102,7 @@ def _view(
     """Return the sentences, the charts, the lines of the table, and the reason if there are no estimates. run: the
     session, or one of its questions."""
     place, log = session.place, session.log
-    sentences = advice.spending(session.settings, session.state.plan, place.progress, log)
+    sentences = [advice.spending(session.settings, session.state.plan, place.progress, log)]
     if session.settings.goal == FIND:
         return [*sentences, *outcome.differing(run)], [curves.answers(run)], outcome.lists(run), None
     drawn, lines, problem, closed, late = curves.of_session(run), [], None, None, None
