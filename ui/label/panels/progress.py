@@ -12,7 +12,7 @@ from oal_engine.sessions.one_question import OneQuestion, part_of
 from oal_engine.sessions.session import Session
 
 from ... import charts
-from ...downloads import audit_button
+from ...downloads import csv_button
 from ...metric_table import table
 from ...page import counted, note, say
 from ..card_server import CardServer
@@ -38,7 +38,7 @@ def show(server: CardServer) -> None:
             (heads, *metrics), more = judged
             table(heads, metrics, "none")
             table(("In all", ""), more, "none")
-            audit_button(session)
+            csv_button("Download the corrected column", session, "audit", "--texts")
         else:
             say(COMPUTING)
     name = chosen_question(server.session.settings)
