@@ -72,27 +72,22 @@ def standing(person: Mapping[str, Any]) -> Standing:
     return Standing(problem=f"{mail} is not on the list of who may enter.")
 
 
-def lets_in(mail: str) -> bool:
-    """Tell whether an e-mail address may enter."""
-    return standing({"is_logged_in": True, "email": mail}).enters
-
-
 def role(store: Store, session: int, who: Standing) -> str | None:
     """Return the role of a person with the permissions `who` in a session: owner, annotator, reader, or None. Owners of
     the studio own every session."""
     return "owner" if who.owns else store.role(session, who.mail) if who.enters else None
 
 
-def holder(token: Row) -> Standing:
-    """Return the permissions of the person whom an API token names. If the app requires a log-in, a person who is on no
-    list of the secrets has no permissions."""
-    return standing({"is_logged_in": True, "email": token["annotator"]})
+def holder(mail: str) -> Standing:
+    """Return the permissions of the person with an e-mail address, whom an API token may name. If the app requires a
+    log-in, a person who is on no list of the secrets has no permissions."""
+    return standing({"is_logged_in": True, "email": mail})
 
 
 def role_of_token(store: Store, session: int, token: Row) -> str | None:
     """Return the role that an API token gives in a session: the lower of the token's own role and the current role of
     the person whom it names. None if that person has no role, or the token is for another session."""
-    own = role(store, session, holder(token))
+    own = role(store, session, holder(token["annotator"]))
     return min(own, token["role"], key=ROLES.index) if own and session == token["session"] else None
 
 

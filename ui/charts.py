@@ -1,7 +1,6 @@
 """The live curves of a session, drawn by plotly."""
 
 import html
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,18 +14,16 @@ from .meanings import explained
 AXIS = {"range": [0, 1.02], "tickvals": [0, 0.25, 0.5, 0.75, 1]}  # for fractions: a fixed axis does not jump
 COUNTS = {"autorangeoptions": {"include": 4}}  # otherwise an axis that ends at 1 has ticks between whole numbers
 HEIGHT = 128  # pixels, so that the charts fit next to the card
-DASHES = "4px 3px"  # for estimated lines and for another algorithm's lines
+DASHES = "4px 3px"  # for estimated lines
 
 
-def figure(chart: Chart, other: Chart | None = None) -> dict[str, Any]:
-    """Return a chart as a plotly figure, with the lines of the `other` chart dashed."""
-    dashed = [replace(line, name=f"other: {line.name}") for line in (other.lines if other else ())]
+def figure(chart: Chart) -> dict[str, Any]:
+    """Return a chart as a plotly figure."""
     hover = f"%{{y:{'.3f' if chart.format == FRACTION else chart.format}}}"
     return {
         "data": [
             *(_band(line.x, line.color, *line.band) for line in chart.lines if line.band),
             *(_trace(line, hover, chart.estimated) for line in chart.lines),
-            *(_trace(line, hover, True) for line in dashed),
         ],
         "layout": {
             "height": HEIGHT,
@@ -77,14 +74,14 @@ class _AsItIs(BaseFigure):  # type: ignore[misc]
         return self._figure
 
 
-def show(chart: Chart, other: Chart | None = None) -> None:
-    """Draw a chart below its title and legend, with the lines of the `other` chart dashed."""
+def show(chart: Chart) -> None:
+    """Draw a chart below its title and legend."""
     names = "".join(
         f'<span><i style="display:inline-block;width:.9rem;margin-right:.3rem;'
         f'vertical-align:middle;border-top:3px {"dotted" if chart.estimated else "solid"} {line.color}"></i>'
         f'{explained(line.name)} <b style="font-variant-numeric:tabular-nums">{now}</b></span>'
         for line, now in zip(chart.lines, chart.now)
-    ) + "<span>dashed: the other</span>" * bool(other)
+    )
     unit = "" if chart.estimated else f"over {chart.unit}"
     st.html(
         '<div style="position:relative;display:flex;flex-wrap:wrap;gap:0 .8rem;justify-content:space-between;'
@@ -92,7 +89,4 @@ def show(chart: Chart, other: Chart | None = None) -> None:
         f'<span><b style="font-size:.95rem">{explained(chart.title)}</b> <span style="opacity:.75">{unit}</span></span>'
         f'<span style="display:flex;flex-wrap:wrap;gap:0 .8rem">{names}</span></div>'
     )
-    key, alt = chart.key, chart.alt
-    if other:
-        key, alt = f"other-{key}", f"{alt} The other algorithm: {other.alt}"
-    st.plotly_chart(_AsItIs(figure(chart, other)), key=f"chart-{key}", alt=alt, config={"displayModeBar": False})
+    st.plotly_chart(_AsItIs(figure(chart)), key=f"chart-{chart.key}", alt=chart.alt, config={"displayModeBar": False})

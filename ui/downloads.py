@@ -99,22 +99,9 @@ def _formats(store: Store, session: int, what: str) -> dict[str, tables.Format]:
     return tables.FORMATS | {kind: each for kind, each in tools.TOOLS.items() if has_texts or not each.needs_texts}
 
 
-def table_button(opened: Session) -> None:
-    """Show a button that downloads all items with their labels and predictions, as CSV."""
-    _export_button("Download the file", opened.store, opened.id, "table", "csv", [], "download-table", opened=opened)
-
-
-def positives_button(opened: Session, first: int) -> None:
-    """Show a button that downloads the top items of a session's ranking, as CSV with texts. first: number of items."""
-    words = f"Download the first {first:,}" if first > 1 else "Download the first"
-    options = ["--texts", "--first", str(first)]
-    _export_button(words, opened.store, opened.id, "positives", "csv", options, "download-positives", opened=opened)
-
-
-def audit_button(opened: Session) -> None:
-    """Show a button that downloads the corrected column of an audit, as CSV with texts."""
-    words = "Download the corrected column"
-    _export_button(words, opened.store, opened.id, "audit", "csv", ["--texts"], "download-audit", opened=opened)
+def csv_button(words: str, opened: Session, what: str, *options: str) -> None:
+    """Show a button that downloads a table of an open session as CSV. options: as in `export`."""
+    _export_button(words, opened.store, opened.id, what, "csv", [*options], f"download-{what}", opened=opened)
 
 
 def _export_button(

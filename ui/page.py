@@ -149,7 +149,7 @@ def owns() -> bool:
 
 def _standing() -> access.Standing:
     token = access.TOKEN.get()
-    return access.holder(token) if token else access.STANDING.get() or access.standing(st.user.to_dict())
+    return access.holder(token["annotator"]) if token else access.STANDING.get() or access.standing(st.user.to_dict())
 
 
 def mail() -> str:

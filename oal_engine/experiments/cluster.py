@@ -9,10 +9,10 @@ from typing import Any
 
 from distributed import Client, KilledWorker, Security, WorkerPlugin
 
-from .. import experiments
 from ..datasets import fingerprint, mapped
 from ..versions import versions
 from . import worker as workers
+from .specifications import ExperimentError
 from .worker import RowSource
 
 OUR_VERSIONS = versions()
@@ -27,28 +27,24 @@ def executor(address: str, sources: Iterable[RowSource]) -> Iterator[Executor]:
     or if a worker has other versions of the software than this process.
     """
     if not re.fullmatch(r"(tcp|tls)://.+:[0-9]+", address):
-        raise experiments.ExperimentError(
-            f"a Dask scheduler must be at tcp://HOST:PORT or tls://HOST:PORT. Got {address}."
-        )
+        raise ExperimentError(f"a Dask scheduler must be at tcp://HOST:PORT or tls://HOST:PORT. Got {address}.")
     if address.startswith("tls:") and not Security().get_connection_args("client")["ssl_context"]:
-        raise experiments.ExperimentError(
-            f"{address} needs a certificate: see docs/cluster.md on DASK_DISTRIBUTED__COMM."
-        )
+        raise ExperimentError(f"{address} needs a certificate: see docs/cluster.md on DASK_DISTRIBUTED__COMM.")
     try:
         client = Client(address, timeout=TIMEOUT_SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:
-        raise experiments.ExperimentError(f"no Dask scheduler answers at {address}: {error}.") from None
+        raise ExperimentError(f"no Dask scheduler answers at {address}: {error}.") from None
     with client:
         try:
             client.run_on_scheduler(versions)
         except ImportError as error:
-            raise experiments.ExperimentError(
+            raise ExperimentError(
                 f"the scheduler at {address} needs this project installed, as its workers do: {error}."
             ) from None
         try:
             client.wait_for_workers(1, timeout=3 * TIMEOUT_SECONDS)
         except TimeoutError:
-            raise experiments.ExperimentError(f"the cluster at {address} has no workers.") from None
+            raise ExperimentError(f"the cluster at {address} has no workers.") from None
         _same_versions(client)
         for source in sources:
             if not all(client.run(has_rows, source).values()):
@@ -56,7 +52,7 @@ def executor(address: str, sources: Iterable[RowSource]) -> Iterator[Executor]:
         try:
             yield client.get_executor()
         except KilledWorker:
-            raise experiments.ExperimentError(
+            raise ExperimentError(
                 "workers of the cluster ended, perhaps for want of memory. Run the same command again."
             ) from None
 
@@ -66,10 +62,10 @@ def _same_versions(client: Client) -> None:
         if isinstance(theirs, OSError):  # the worker has just ended, and others get its tasks
             continue
         if isinstance(theirs, Exception):
-            raise experiments.ExperimentError(f"the worker {worker} needs this project installed: {theirs}.")
+            raise ExperimentError(f"the worker {worker} needs this project installed: {theirs}.")
         for name, version in OUR_VERSIONS.items():
             if theirs[name] != version:
-                raise experiments.ExperimentError(
+                raise ExperimentError(
                     f"the worker {worker} must have {name} {version}, as this process has. It has {theirs[name]}."
                 )
 

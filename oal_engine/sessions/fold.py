@@ -459,6 +459,11 @@ class Run:
         """The current answers without skips, in the order in which they were first given."""
         return [label for label in self.state.labels if label != SKIP]
 
+    def earlier(self, labels: int) -> np.ndarray:
+        """Return the learner's weights without the last `labels` labels: trained on all earlier ones, as they are now.
+        Raise SessionError if the session asks several questions."""
+        return weights(self.taught(self.state.lessons[:-labels], self.state.budget).only().learner)
+
     def evaluate(self, counts: np.ndarray, evaluation: str) -> dict[str, Any]:
         """Compute the metrics of a table of counts, {name: value}. The values are arrays if `counts` has a table for
         each point of a curve. evaluation: as in `metrics.evaluate`."""

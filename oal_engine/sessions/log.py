@@ -377,24 +377,6 @@ class Log:
             for entry in self.entries[:questions]
         ]
 
-    def lessons(self, answers: int) -> list[Lesson]:
-        """Return the lessons of the first `answers` answers, with the changes made up to then."""
-        lessons: list[Lesson] = []
-        done = 0
-        for _, event in self.events:
-            if isinstance(event, Answered):
-                if done == answers:
-                    break
-                entry = self.entries[self.order[done] - 1]
-                done, round = done + 1, max(entry.round, lessons[-1].round if lessons else 0)
-                lesson = Lesson(entry.number, entry.item, round, entry.audit, event.label, entry.probability)
-                lessons.append(lesson._replace(labels=event.labels))
-            elif isinstance(event, Changed):
-                add_changes(lessons, event.changes)
-            elif isinstance(event, LabelsKnown):
-                add_known(lessons, event.labels)
-        return lessons
-
 
 def read_entries(store: Store, session: int, after: int = 0) -> list[Entry]:
     """Read the questions of a session after question number `after`, in order, with their answers."""

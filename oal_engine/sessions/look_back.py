@@ -15,10 +15,10 @@ from ..kernel.learners import weights
 from ..store import Row, Store
 from .fold import Run
 from .insights import top_terms
-from .log import Answered, Changed, Entry, LabelsKnown, Log, QuestionClosed, QuestionOpened, unreadable
+from .log import Answered, Changed, Entry, LabelsKnown, Log, QuestionClosed, QuestionOpened, StoredQuestion, unreadable
 from .reproducing import LogMismatch, Reproduction
 from .settings import Settings
-from .state import ALL_ROUNDS, Decisions, Place, Progress, State
+from .state import ALL_ROUNDS, Decisions, Place, State
 
 KEPT_EVERY = 20  # events between two states kept in memory; more if they would exceed KEPT_BYTES
 KEPT_BYTES = 64 * 2**20
@@ -45,23 +45,6 @@ class Step:
     entry: Entry | None
     passed: Passed
     moved: list[top_terms.Moved]
-
-
-@dataclass(frozen=True)
-class Round:
-    """A round without a question: its item, its decision, the progress after it, the learner's weights and the counts.
-    number: number of the next question, or of the end (one after the last question)."""
-
-    round: int
-    item: int
-    margin: float
-    probability: float
-    draw: float
-    predicted: int
-    number: int
-    progress: Progress
-    weights: np.ndarray
-    counts: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -130,22 +113,16 @@ def version(store: Store, session: int) -> Version:
     return Version(status.version, store.question_count(session), status.items)
 
 
-class LoggedRun(Run):
-    """A run with its questions (`log`) and, if it asks several about each item, its decisions (`decided`): margins,
-    predicted classes and whether the item was asked about, in each round."""
-
-    log: list[Entry]
-    decided: tuple[np.ndarray, np.ndarray, np.ndarray]
-
-
-class Trace(LoggedRun):
+class Trace(Run):
     """The log of a session, folded once from the first round up to the first mismatch. Any question or round of it
     opens quickly. Safe to share between threads.
 
     log: the entries up to the mismatch. mismatch: the first mismatch, or None. span: the rounds in which questions are
-    asked, as (first, stop).
+    asked, as (first, stop). decided: as in `Session`, if the session asks several questions about each item.
     """
 
+    log: list[Entry]
+    decided: tuple[np.ndarray, np.ndarray, np.ndarray]
     span = ALL_ROUNDS
     part = 0  # index, in the state, of the question that is looked at: 0 if it is the only one
     _before = 0  # number of the session's questions before the first entry of `log`
@@ -182,7 +159,7 @@ class Trace(LoggedRun):
             self.log, self.answers = log.entries, len(log.order)
             self.digests = sum(number in log.digests for number, _ in log.events) * settings.exact
         self.state = self._after(max(0, len(self._asked_at) - 1)) if self.mismatch else state
-        self.decided = decisions.passed  # filled only if there are several questions
+        self.decided = decisions.passed
 
     def _states(self, first: int, stop: int) -> Iterator[State]:
         """Yield the state after `first` events, after `first` + 1, ..., and after `stop`: always the same private copy,
@@ -293,18 +270,16 @@ class Trace(LoggedRun):
         number = self.number(t)
         return number <= len(self.log) and self.log[number - 1].round == t
 
-    def round(self, t: int) -> Round:
-        """Return the decision of round t (from 0), which asked no question."""
+    def round(self, t: int) -> tuple[Place, float]:
+        """Return the place of round t (from 0), which asked no question, and its draw. The place has the decision in
+        the form of a question, with the number of the next question (or of the end)."""
         number = self.number(t)
         facts, counts, state = self._inspect(number, self._gap(number)[0], t + 1)
         margin, probability, draw, predicted = facts[-1].tolist()
         if state.spent >= state.budget:
             probability = 0.0
-        place = self.place_of(state, None)
-        return Round(
-            t, int(self.order[t]), margin, probability, draw, int(predicted), number, place.progress, place.weights,
-            counts,
-        )  # fmt: skip
+        decided = StoredQuestion(0, number, t, int(self.order[t]), margin, probability, int(predicted), None)
+        return replace(self.place_of(state, None), asked=decided, counts=counts), draw
 
     @cached_property
     def mistakes(self) -> list[int]:

@@ -14,12 +14,11 @@ import numpy as np
 
 from ..datasets.given import BOTH, stored_column
 from ..kernel import metrics, stream
-from ..kernel.learners import weights
 from ..kernel.questions import inspect_readings
 from ..store import Row
 from .fold import Run
 from .labels import SessionError
-from .look_back import LoggedRun, Trace
+from .look_back import Trace
 from .session import Session
 from .state import ALL_ROUNDS, MaskedStream, Place, State
 
@@ -29,12 +28,12 @@ class OneQuestion(Run):
     session, or its look back.
 
     name: name of the question. part: index of the question. span: the rounds in which it is asked, as (first, stop).
-    log: the entries that ask it, with its own margin and label. decided, current, place, earlier: as in `Session`.
+    log: the entries that ask it, with its own margin and label. decided, current, place: as in `Session`.
     """
 
     version: Any  # of the log, as in the session or its look back
 
-    def __init__(self, run: Session | LoggedRun, name: str) -> None:
+    def __init__(self, run: Session | Trace, name: str) -> None:
         vars(self).update(vars(run))
         settings, k = run.settings, run.settings.place_of(name)
         self.part = k
@@ -117,11 +116,6 @@ class OneQuestion(Run):
     def place(self) -> Place:
         """The waiting question of the session, with the progress and the weights of this question."""
         return self.place_of(self.state, self.current)
-
-    def earlier(self, answers: int) -> np.ndarray:
-        """Return the learner's weights without the last `answers` answers: trained on all earlier answers, with the
-        labels that they have now."""
-        return weights(self.taught(self.state.lessons[:-answers], self.state.budget).only().learner)
 
 
 class QuestionTrace(OneQuestion, Trace):

@@ -12,7 +12,6 @@ from typing import Any, cast
 import numpy as np
 
 from ..kernel import rows
-from ..kernel.learners import weights
 from ..store import Row, Store
 from ..store.fields import MOST_LABELS, MOST_TAGS_EVER
 from .asking import Asking
@@ -25,7 +24,6 @@ from .log import (
     Entry,
     LabelsAdded,
     Lesson,
-    Log,
     Marked,
     Remarks,
     StoredQuestion,
@@ -379,12 +377,6 @@ class Session(Asking):
         """A pair: a count, and the length of the stream. The count grows when something other than one person's answers
         may change the next question: a correction, a training mark, added labels, or somebody who joins."""
         return self._changes + bool(self._shared) + self._join_count, self.rounds
-
-    def earlier(self, answers: int) -> np.ndarray:
-        """Return the learner's weights before the last `answers` answers."""
-        with self._lock:
-            lessons = Log.read(self.store, self.id).lessons(max(0, len(self._ids) - answers))
-            return weights(self.taught(lessons, self.state.budget).only().learner)
 
     @property
     def log(self) -> list[Entry]:

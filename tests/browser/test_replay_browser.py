@@ -120,7 +120,7 @@ def test_scrubbing_goes_where_the_pointer_is(open_player, store, session):
     expect(player("passed")).to_contain_text(f"{passed.rounds} rounds, {passed.pushed} pushed")
     player("passed").get_by_role("button").click()
     player.at(f"r{passed.first + 1}")
-    first = trace.round(passed.first)
+    first = trace.round(passed.first)[0].asked
     assert (f"{first.margin:.3f}", "not asked") == (player.fact("Margin"), player.fact("Answer"))
     expect(player("text")).to_contain_text(trace.dataset.item(first.item)["text"])
     player.page.keyboard.press("Shift+ArrowRight")

@@ -9,7 +9,6 @@ from oal_engine.kernel import metrics
 from oal_engine.sessions.files import export, report
 from oal_engine.sessions.insights import outcome
 from oal_engine.sessions.insights.certainty import (
-    curve,
     expected,
     forecast,
     in_words,
@@ -47,7 +46,6 @@ def test_floors_are_below_the_truth_and_the_same_in_a_trace(store, session):
     """Guaranteed minimum metrics never exceed the true ones, are not trivial, and are the same in a trace."""
     now, trace = of_session(session), Trace(store, session.id)
     assert now == of_session(trace)
-    assert curve(session) == curve(trace)
     assert verify(store, session.id).verified
     counts = session.place.counts if not now.closed else session.state.closed[1]
     for name in metrics.EVALUATIONS:
@@ -60,7 +58,6 @@ def test_floors_are_below_the_truth_and_the_same_in_a_trace(store, session):
 def test_a_session_without_a_floor_says_nothing(store):
     opened = begin(store)
     assert [None] * 3 == [each(opened) for each in (of_session, expected, labels_for)]
-    assert [] == curve(opened)
 
 
 def test_skips_corrections_and_undone_answers_count_as_they_stand(store):

@@ -300,9 +300,9 @@ class Histories(RuleBasedStateMachine):
                 assert (step.passed.low, step.passed.high) == (low, high)
         for t in range(0, trace.reached, 23):
             if not asked[t]:
-                seen = trace.round(t)
-                assert (seen.margin, seen.predicted) == (margins[t], predicted[t])
-                assert seen.probability <= seen.draw
+                place, draw = trace.round(t)
+                assert (place.asked.margin, place.asked.predicted) == (margins[t], predicted[t])
+                assert place.asked.probability <= draw
         if not self.several and trace.complete:
             assert trace.state.digest() == self.opened.digest()
 

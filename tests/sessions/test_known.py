@@ -154,7 +154,6 @@ def test_estimates_are_those_of_a_stream_without_the_known_items(store):
             opened.know(next(EVENTS), {int(k): label[int(k)] for k in opened.order[200:299]}, "search")
     answers = estimates.Answers(opened)
     assert answers.passed[-1] == opened.state.counts.sum() < answers.rounds[-1]
-    assert certainty.of_session(opened).floors == certainty.curve(opened)[-1].floors
     assert estimates.look(opened).now.metrics == estimates.of_session(look_back.Trace(store, opened.id)).metrics
 
 

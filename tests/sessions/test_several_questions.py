@@ -104,8 +104,8 @@ def test_where_the_file_has_the_labels_the_curves_are_those_of_a_replay(store, t
             look.step(number).place.counts.tolist() for number in range(1, look.steps + 1)
         ]
         t = next(t for t in range(look.reached) if not look.asked_in(t) and t > 40)
-        assert look.round(t).counts.sum() == t + 1
-        assert look.round(t).counts[:, 1].sum() == 0
+        assert look.round(t)[0].counts.sum() == t + 1
+        assert look.round(t)[0].counts[:, 1].sum() == 0
         assert b"Exact: every item" in report.page(OneQuestion(opened, name))
     opened.add_question(next(EVENTS), "more", parent="half")
     assert [True, True, True, False] == [OneQuestion(opened, name).labelled for name in (*NAMES, "more")]
@@ -376,12 +376,13 @@ def test_the_look_back_of_one_question_shows_it_as_it_was(store, more):
             if step.passed.rounds:
                 t, entry = step.passed.first, step.entry
                 passed = [look.round(t) for t in range(t, entry.round)]
-                assert margins[k, t : entry.round].tolist() == [each.margin for each in passed]
-                assert predicted[k, t : entry.round].tolist() == [each.predicted for each in passed]
-                offsets = [each.margin - (X[[each.item]] @ each.weights).item() for each in passed]
+                assert margins[k, t : entry.round].tolist() == [there.asked.margin for there, _ in passed]
+                assert predicted[k, t : entry.round].tolist() == [there.asked.predicted for there, _ in passed]
+                scores = [(X[[there.asked.item]] @ there.weights).item() for there, _ in passed]
+                offsets = [there.asked.margin - score for (there, _), score in zip(passed, scores)]
                 assert np.ptp(offsets) < 1e-12  # all are the weight of the bias
-                assert all(each.draw >= each.probability > 0 for each in passed)
-                assert passed[-1].counts.sum() == entry.round == place.counts.sum()
+                assert all(draw >= there.asked.probability > 0 for there, draw in passed)
+                assert passed[-1][0].counts.sum() == entry.round == place.counts.sum()
                 decided, *_ = look._inspect(number, t, entry.round + 1)
                 assert [entry.margin, entry.probability, entry.draw, entry.predicted] == decided[-1].tolist()
 

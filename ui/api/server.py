@@ -90,7 +90,7 @@ def _admitted(request: Request) -> tuple[Row, Route]:
 
 def _role(token: Row, route: Route) -> str:
     """Return the current role of a token. Raise Removed if it has none, or Refusal if the route needs a higher role."""
-    holder = access.holder(token)
+    holder = access.holder(token["annotator"])
     if not holder.enters:
         raise Refusal(403, f"The token names {token['annotator']}: {holder.problem}")
     if not (own := access.role_of_token(store(), token["session"], token)):
@@ -135,13 +135,9 @@ def _act(request: Request, token: Row, route: Route, body: bytes) -> Any:
     """Validate the message of a request, and return the answer of its route."""
     checked_role(store(), token["session"])
     own = _role(token, route)
-    if route.kind is bytes:
-        sent: Any = body
-    elif route.most_bytes:
-        sent = messages.read_json(route.kind, body)
-    else:
-        sent = messages.read_query(route.kind, dict(request.query_params))
-    name = access.holder(token).mail or token["annotator"]
+    sent: Any = body if route.most_bytes else dict(request.query_params)
+    sent = sent if route.kind is bytes else messages.read_of_program(route.kind, sent)
+    name = access.holder(token["annotator"]).mail or token["annotator"]
     return route.act(Call(card_server(token["session"]), name, own, token, sent))
 
 

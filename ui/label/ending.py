@@ -14,7 +14,7 @@ from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SessionError
 
 from ..components import item_list
-from ..downloads import downloads_button, positives_button, table_button
+from ..downloads import csv_button, downloads_button
 from ..metric_table import table
 from ..page import annotator, capitalized, complain, counted, small_note
 from .card_server import CardServer
@@ -44,7 +44,7 @@ def ending(server: CardServer) -> None:
         _list(server)
     with st.container(horizontal=True):
         if session.multiclass:
-            table_button(session)
+            csv_button("Download the file", session, "table")
         downloads_button(session.store, session.settings, session)
         if session.room > 0 and owned:
             with st.popover("Add labels"):
@@ -91,7 +91,8 @@ def _list(server: CardServer) -> None:
     if depths := ranking.depths([first]):
         small_note(capitalized(depths[0].sentence))
     with st.container(horizontal=True):
-        positives_button(session, first)
+        words = f"Download the first {first:,}" if first > 1 else "Download the first"
+        csv_button(words, session, "positives", "--texts", "--first", str(first))
         if st.button(GO_THROUGH, key="go-through", on_click=_open_find, args=[session.id], help=GO_THROUGH_HELP):
             st.rerun()  # the panels are not in the card's fragment
 

@@ -161,14 +161,11 @@ def read(kind: Any, value: Any) -> Any:
     return _checked(_adapter(kind).validate_python, value, "the browser")
 
 
-def read_json(kind: Any, body: bytes) -> Any:
-    """Validate a JSON message from a program, and return it as a `kind`. Raise MessageError if it is invalid."""
-    return _checked(_adapter(kind).validate_json, body, "the program")
-
-
-def read_query(kind: Any, query: dict[str, str]) -> Any:
-    """Validate a message in a query string, and return it as a `kind`. Raise MessageError if it is invalid."""
-    return _checked(_adapter(kind).validate_strings, query, "the program")
+def read_of_program(kind: Any, sent: bytes | dict[str, str]) -> Any:
+    """Validate a message from a program, JSON or a query, and return it as a `kind`. Raise MessageError if it is
+    invalid."""
+    adapter = _adapter(kind)
+    return _checked(adapter.validate_json if isinstance(sent, bytes) else adapter.validate_strings, sent, "the program")
 
 
 def _checked(validate: Callable[..., Any], value: Any, sender: str) -> Any:

@@ -58,7 +58,7 @@ const TYPING =
   "input:not([type=checkbox], [type=radio], [type=button], [type=submit], [type=reset])";
 const DIALOG = "dialog[open], [role=dialog], [role=alertdialog], [aria-modal=true]";
 const PRESSED_BY_SPACE =
-  "button, summary, input, [role=button], [role=switch], [role=checkbox], [role=radio], " +
+  "button, summary, input:not([type=range]), [role=button], [role=switch], [role=checkbox], [role=radio], " +
   "[role=tab], [role=menuitem], [role=option]";
 
 // Whether a key is meant for a component, wherever the focus is: not for a field, a dialog or the browser.

@@ -12,6 +12,7 @@ const COLORS = 4; // one for each lane
 const MARGIN = { left: 34, right: 132, narrow: 112, top: 10, bottom: 22 }; // of the chart, in pixels
 const METRICS = { sum: "Weighted sum", f1: "F1" };
 const EVALUATIONS = { push: "push", push_query: "push-and-query" };
+const USES_SPACE = `${PRESSED_BY_SPACE}, textarea, select, a, [role=textbox], [role=combobox]`;
 const YES = "▲";
 const NO = "●";
 const LEGEND = `<p class="legend wrap small muted">
@@ -477,25 +478,13 @@ function story({ record, lanes, rounds, positives }) {
         (record.means
           ? `One race is chance. Over 200 such streams the mean sums are ${means}.`
           : "One race is chance: try other seeds in the settings."),
-      facts: (done) => outcome(lanes, asymmetric, symmetric, done, positives[done], done === rounds),
+      facts: (done) => ahead(lanes, done, done === rounds),
     },
   ];
 }
 
-function outcome(lanes, asymmetric, symmetric, done, total, over) {
-  if (!asymmetric || !symmetric) {
-    const result = ({ short, found, alarms }) => `${short} ${found[done]} with ${counted(alarms[done], "false alarm")}`;
-    return `${over ? "In the end" : "So far"}, of ${counted(total, YES, "")} found: ${lanes.map(result).join("; ")}.`;
-  }
-  const [found, alarms] = ["found", "alarms"].map((what) => asymmetric[what][done] - symmetric[what][done]);
-  return (
-    `${over ? "In the end" : "So far"} the asymmetric rule found ${asymmetric.found[done]} of ${total} ${YES}, the symmetric one ` +
-    `${symmetric.found[done]}: ${difference(found, YES, "")}, and ${difference(alarms, "false alarm")}. ${ahead(lanes, done)}`
-  );
-}
-
 // Who leads by each metric that can be chosen: it need not be the same strategy.
-function ahead(lanes, done) {
+function ahead(lanes, done, over) {
   const { record, evaluation } = lanes[0].race;
   const last = record.marks.findLastIndex((mark) => mark <= done);
   const value = (lane, metric) => lane.curves[evaluation][metric][last];
@@ -503,16 +492,11 @@ function ahead(lanes, done) {
     const [first] = lanes.toSorted((one, other) => value(other, metric) - value(one, metric));
     return `${first.short} by ${name} (${value(first, metric).toFixed(2)})`;
   });
-  return last < 0 ? "" : `Ahead: ${leaders.join(", ")}.`;
+  return last < 0 ? "" : `${over ? "In the end" : "So far"} ahead: ${leaders.join(", ")}.`;
 }
 
-function difference(value, name, plural = "s") {
-  if (!value) return `as many ${name}${plural}`;
-  return counted(Math.abs(value), `${value > 0 ? "more" : "fewer"} ${name}`, plural);
-}
-
-function counted(value, name, plural = "s") {
-  return `${number(value)} ${name}${value === 1 ? "" : plural}`;
+function counted(value, name) {
+  return `${number(value)} ${name}${value === 1 ? "" : "s"}`;
 }
 
 // Geometry
@@ -643,12 +627,6 @@ function colors(root) {
     font: style.fontFamily,
   };
 }
-
-// Browser
-
-const USES_SPACE =
-  "textarea, select, button, summary, a[href], [role=textbox], [role=button], [role=switch], [role=option], " +
-  "[role=checkbox], [role=radio], [role=tab], [role=combobox], input:not([type=range])";
 
 function signed(value) {
   return (value < 0 ? "−" : "+") + Math.abs(value).toFixed(2);

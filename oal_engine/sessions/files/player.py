@@ -13,7 +13,7 @@ from .. import look_back
 from ..insights import certainty, curves, estimates, outcome, top_terms
 from ..items import SAVED, Items, Show
 from ..labels import SKIP
-from ..log import Entry, StoredQuestion
+from ..log import Entry
 from ..one_question import OneQuestion
 from ..state import ALL_ROUNDS, Place
 
@@ -86,7 +86,7 @@ class Player:
             return self._step(trace.step(number), number) if 1 <= number <= trace.steps else None
         if not trace.span[0] < number <= trace.reached or trace.asked_in(number - 1):
             return None
-        return self._round(trace.round(number - 1))
+        return self._round(*trace.round(number - 1))
 
     def _shows_opinion(self, entry: Entry) -> bool:
         """Return whether the model's margin and prediction for the item of a log entry may be shown."""
@@ -106,20 +106,20 @@ class Player:
         question = self._items.question(step.entry.question(), step.place, show)
         return content | {"item": question, "why": question["why"], "answered": _answered(step.entry)}
 
-    def _round(self, passed: look_back.Round) -> dict[str, Any]:
-        trace = self.trace
-        asked = StoredQuestion(
-            0, passed.number, passed.round, passed.item, passed.margin, passed.probability, passed.predicted, None
-        )  # fmt: skip
-        item = self._items.question(asked, Place(asked, passed.progress, passed.weights, passed.counts), "everything")
-        return self._tables(passed.counts, passed.number) | {
-            "item": item,
-            "why": f"Round {passed.round + 1:,} was passed without asking{'' if passed.predicted else KNOWN_ITEM}.",
-            "progress": vars(passed.progress),
+    def _round(self, place: Place, draw: float) -> dict[str, Any]:
+        assert place.asked
+        decided = place.asked
+        return self._tables(place.counts, decided.number) | {
+            "item": self._items.question(decided, place, "everything"),
+            "why": f"Round {decided.round + 1:,} was passed without asking{'' if decided.predicted else KNOWN_ITEM}.",
+            "progress": vars(place.progress),
             "passed": None,
             "moved": [],
-            "truth": int(trace.y[passed.item]),
-            **{name: getattr(passed, name) for name in ("margin", "probability", "draw", "predicted")},
+            "truth": int(self.trace.y[decided.item]),
+            "margin": decided.margin,
+            "probability": decided.probability,
+            "draw": draw,
+            "predicted": decided.predicted,
         }
 
     def _tables(self, counts: np.ndarray, number: int) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from math import exp
 import numpy as np
 
 from ...kernel import certainty, spending
-from ...kernel.certainty import Floors
 from ..look_back import Trace
 from ..one_question import OneQuestion
 from ..session import Session
@@ -74,30 +73,19 @@ class _Answers:
         self.pushes = int(counts[1].sum()) - (waiting and last.predicted > 0)
         self.passed = int(counts.sum()) - (waiting and last.predicted != 0)  # without rounds of known items
         log = [entry for entry in run.log if entry.label is not None and entry.round < self.rounds]
-        self.round = np.array([entry.round for entry in log], np.int64)
         self.label = np.array([entry.label for entry in log], np.int64)
         self.pushed = np.array([entry.predicted > 0 for entry in log], bool)
         self.chance = np.array([entry.probability for entry in log], float)
 
-    def floors(
-        self, answers: np.ndarray, rounds: np.ndarray, pushes: np.ndarray, risk: float = certainty.RISK
-    ) -> Floors:
-        """Compute the guaranteed minimum metrics at several points in time, given the numbers of answers, rounds and
-        pushes at each of them, arrays of shape (points,)."""
+    def now(self, risk: float = certainty.RISK) -> dict[str, dict[str, float]]:
+        """Compute the current guaranteed minimum metrics."""
         promised = self.plan.promised if self.plan else 0.0
+        answers, rounds, pushes = (np.array([count]) for count in (self.label.size, self.passed, self.pushes))
         tables = certainty.tables(
             self.label, self.pushed, self.chance, answers, rounds, pushes, promised, risk=risk
         )  # fmt: skip
-        return certainty.floors(tables, self.weights)
-
-    def now(self, risk: float = certainty.RISK) -> dict[str, dict[str, float]]:
-        """Compute the current guaranteed minimum metrics."""
-        answers, rounds, pushes = (np.array([count]) for count in (self.label.size, self.passed, self.pushes))
-        return _at(self.floors(answers, rounds, pushes, risk), 0)
-
-
-def _at(floors: Floors, k: int) -> dict[str, dict[str, float]]:
-    return {name: {metric: float(values[k]) for metric, values in each.items()} for name, each in floors.items()}
+        floors = certainty.floors(tables, self.weights)
+        return {name: {metric: float(least[0]) for metric, least in each.items()} for name, each in floors.items()}
 
 
 def has_floor(run: Session | Trace | OneQuestion) -> bool:
@@ -136,22 +124,6 @@ def in_words(floors: dict[str, float]) -> str:
     """Describe in a sentence the guarantees of `all_at_once` that are large enough to be shown, "" if none is."""
     shares = ", ".join(f"{_percent(recall)} of {name}" for name, recall in floors.items() if recall >= LEAST)
     return f"All questions at once: at least {shares} are found ({RISK_WORDS})." if shares else ""
-
-
-def curve(run: Session | Trace | OneQuestion, points: int = 60) -> list[Certainty]:
-    """Return the guaranteed minimum metrics at up to `points` points along the stream, and the current ones."""
-    if not has_floor(run):
-        return []
-    answers, trail = _Answers(run), dict(run.state.trail)
-    size = answers.label.size
-    looks = np.unique(np.linspace(1, size, min(points, size)).round().astype(int)) if size else np.zeros(0, int)
-    looks = np.array([k for k in looks if answers.round[k - 1] + 1 in trail], int)
-    rounds = answers.round[looks - 1] + 1
-    pushes, passed = np.array([(trail[t][1].sum(), trail[t].sum()) for t in rounds.tolist()], int).reshape(-1, 2).T
-    floors, labels = answers.floors(looks, passed, pushes), np.cumsum(answers.label != 0)
-    past = [Certainty(int(rounds[k]), int(labels[looks[k] - 1]), _at(floors, k), False) for k in range(looks.size)]
-    now = of_session(run)
-    return past if now is None or (past and past[-1].rounds == now.rounds) else [*past, now]
 
 
 def expected(run: Session | Trace | OneQuestion) -> float | None:

@@ -17,7 +17,7 @@ from oal_engine.sessions.settings import SessionError, Settings, checked_tags
 from oal_engine.store import RESTORABLE, Row, StoreError, now
 from oal_engine.store.fields import LONGEST_NAME
 
-from ...access import lets_in
+from ...access import holder
 from ...home.new_session import EXAMPLES_HELP, LONGEST_GUIDELINES
 from ...metric_table import table
 from ...page import annotator, capitalized, complain, entry, mail, one_row, small_note
@@ -156,7 +156,7 @@ def _show_people(session: Session) -> None:
     if not roles:
         small_note("Everybody who may enter is an annotator here, until you name the first person.")
     for row in current:
-        outside = [] if lets_in(row["mail"]) else ["not on the list of people who may enter this app"]
+        outside = [] if holder(row["mail"]).enters else ["not on the list of people who may enter this app"]
         _person(session, row, None, "Remove", f"{row['role']}: {ROLES[row['role']]}", *outside)
     with st.form("person", clear_on_submit=True, border=False):
         left, right = st.columns(2)

@@ -12,7 +12,7 @@ from oal_engine.sessions.one_question import OneQuestion, part_of
 from oal_engine.sessions.session import Session
 
 from ... import charts
-from ...downloads import audit_button
+from ...downloads import csv_button
 from ...metric_table import table
 from ...page import counted, note, say
 from ..card_server import CardServer
@@ -38,7 +38,7 @@ def show(server: CardServer) -> None:
             (heads, *metrics), more = judged
             table(heads, metrics, "none")
             table(("In all", ""), more, "none")
-            audit_button(session)
+            csv_button("Download the corrected column", session, "audit", "--texts")
         else:
             say(COMPUTING)
     name = chosen_question(server.session.settings)
@@ -102,7 +102,7 @@ def _view(
     """Return the sentences, the charts, the lines of the table, and the reason if there are no estimates. run: the
     session, or one of its questions."""
     place, log = session.place, session.log
-    sentences = advice.spending(session.settings, session.state.plan, place.progress, log)
+    sentences = [advice.spending(session.settings, session.state.plan, place.progress, log)]
     if session.settings.goal == FIND:
         return [*sentences, *outcome.differing(run)], [curves.answers(run)], outcome.lists(run), None
     drawn, lines, problem, closed, late = curves.of_session(run), [], None, None, None
