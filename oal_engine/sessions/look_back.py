@@ -18,7 +18,7 @@ from .insights import top_terms
 from .log import Answered, Changed, Entry, LabelsKnown, Log, QuestionClosed, QuestionOpened, StoredQuestion, unreadable
 from .reproducing import LogMismatch, Reproduction
 from .settings import Settings
-from .state import ALL_ROUNDS, Decisions, Place, State
+from .state import ALL_ROUNDS, Place, State
 
 KEPT_EVERY = 20  # events between two states kept in memory; more if they would exceed KEPT_BYTES
 KEPT_BYTES = 64 * 2**20
@@ -118,7 +118,7 @@ class Trace(Run):
     opens quickly. Safe to share between threads.
 
     log: the entries up to the mismatch. mismatch: the first mismatch, or None. span: the rounds in which questions are
-    asked, as (first, stop). decided: as in `Session`, if the session asks several questions about each item.
+    asked, as (first, stop). decided: as in `Session`.
     """
 
     log: list[Entry]
@@ -137,11 +137,9 @@ class Trace(Run):
         self._kept: dict[int, State] = {}  # {number of events: the state after them}
         self._events = [event for _, event in log.grown(self.rounds)]
         self._asked_at: list[int] = []  # number of events before each question, and before the end
-        done, end, decisions = -1, 0, Decisions.empty(self.several, self.rounds)
+        done, end, reproduction = -1, 0, Reproduction(self, log)
         try:
-            for done, state in enumerate(Reproduction(self, log)):
-                if self.several:
-                    decisions = self.decide(decisions, state)
+            for done, state in enumerate(reproduction):
                 size = sum(array.nbytes for array in state.arrays()) + 8 * len(log.entries)
                 if done % max(KEPT_EVERY, -(-len(log.entries) * size // KEPT_BYTES)) == 0:
                     self._kept[done] = state.copy()
@@ -159,7 +157,7 @@ class Trace(Run):
             self.log, self.answers = log.entries, len(log.order)
             self.digests = sum(number in log.digests for number, _ in log.events) * settings.exact
         self.state = self._after(max(0, len(self._asked_at) - 1)) if self.mismatch else state
-        self.decided = decisions.passed
+        self.decided = reproduction.decisions.passed
 
     def _states(self, first: int, stop: int) -> Iterator[State]:
         """Yield the state after `first` events, after `first` + 1, ..., and after `stop`: always the same private copy,

@@ -92,14 +92,14 @@ class OpenRun(Run):
                 self.several, self.priors = len(self.settings.question_names), self.store.prior_weights(self.id)
             if grown or self.several:
                 self._take()
-        self._decisions = Decisions.empty(*[self.several] * bool(self.several), self.rounds)
         self._entries: list[Entry] = []  # cache of `log`: the answered entries that it has read
         self._undo_point: tuple[State, Decisions] | None = None  # before the last answer, if undo can restore it
         compared = min(CANDIDATES, self.rounds) * (self.settings.goal == FIND)
         with jit.whole_stream(None, len(log.order) * (FOLD_SECONDS + plain_seconds(self.dataset.rows, None, compared))):
-            for state in Reproduction(self, log):
+            reproduction = Reproduction(self, log)
+            for state in reproduction:
                 self.state = state
-                self._record_decisions()
+        self._decisions = reproduction.decisions
         self.version = log.version
         self._changes, self._shared, self._recorded = log.changes, log.shared, log.rounds
         self._asked = [entry.id for entry in log.entries]

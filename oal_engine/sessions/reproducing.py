@@ -24,7 +24,7 @@ from .log import (
     QuestionOpened,
     asks,
 )
-from .state import State
+from .state import Decisions, State
 
 FACTS_OF_ROW, FACTS_OF_ENTRY = itemgetter(*FACTS), attrgetter(*FACTS)
 NEAR = partial(isclose, rel_tol=1e-6, abs_tol=1e-9)  # tolerance for logs of another version of the engine
@@ -48,11 +48,13 @@ class Reproduction:
     """The fold of the log of a run, which checks every question and digest. Raise LogMismatch at the first difference.
 
     A log of another engine version only has to be reproduced up to rounding, as that version may have summed in another
-    order; its digests are not checked. answers, questions, digests: how many were reproduced.
+    order; its digests are not checked. answers, questions, digests: how many were reproduced. decisions: of the rounds
+    so far.
     """
 
     def __init__(self, run: Run, log: Log):
         self.run, self.log, self.state = run, log, run.start()
+        self.decisions = Decisions.empty(*[run.several] * bool(run.several), run.rounds)
         self.answers = self.questions = self.digests = 0
 
     def __iter__(self) -> Iterator[State]:
@@ -63,6 +65,8 @@ class Reproduction:
             if not self._is_possible(event):
                 self._differs(self._missing(event))
             self.state = run.apply(self.state, event)
+            # A digest covers the scratch arrays of a learner, as the decisions of an open session left them.
+            self.decisions = run.decide(self.decisions, self.state)
             self.answers += isinstance(event, Answered)
             if run.settings.exact and number in log.digests:
                 self._check_digest(log.digests[number])

@@ -353,3 +353,19 @@ def test_any_history_is_rebuilt_bit_for_bit(data, other, there, run, monkeypatch
     monkeypatch.setattr("oal_engine.kernel.spending.BEGINNING", (4, 0.0))  # then the goal find asks about the whole
     done = explore(run, (data, other), there, EXAMPLES)
     assert done["answer"] > 0
+
+
+@pytest.mark.parametrize(
+    ("data_set", "more"),
+    [("sparse", {"known_labels": 30}), ("unlabelled", {"questions": NAMES})],
+    ids=["known", "several"],
+)
+def test_the_scratch_arrays_of_a_sketch_can_be_rebuilt(data, other, data_set, more, monkeypatch):
+    """A sketched learner keeps numbers of the row that it predicted last, and a digest covers them: also after a block
+    of rounds was inspected for several questions, and at the end of a stream whose last items are known."""
+    monkeypatch.setattr("oal_engine.sessions.asking.DIGEST_EVERY", 1)
+    opened = begin(data, data_set, "SSOA3", budget=5, **more)
+    while asked := opened.current:
+        opened.answer(next(EVENTS), asked.id, [1, -1, 1] if opened.several else 1)
+    assert opened.digest() == Session(other, opened.id).digest()
+    assert look_back.verify(data, opened.id).verified
