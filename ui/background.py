@@ -19,7 +19,10 @@ from oal_engine.sessions.session import Session
 HAND_OVER_SECONDS = 0.0005  # switch interval of the interpreter; an answer passes between threads several times
 YOUNG_OBJECTS = 10_000  # new objects per garbage collection; Python's 700 stop a busy server every 20 s for a full one
 
-EARLY = "scipy.sparse", "scipy.special", "pyarrow.compute", "oal_engine.datasets.features.table", "plotly.graph_objects"
+EARLY = (
+    "scipy.sparse", "scipy.special", "pyarrow.compute", "oal_engine.datasets.features.table", "pandas",
+    "plotly.graph_objects",
+)  # fmt: skip
 LATEST_SECONDS = 10  # after which they are imported although nobody opened Home
 home_drawn = threading.Event()
 _compiled: set[tuple[object, ...]] = set()  # kinds of sessions that this server has compiled or found compiled

@@ -1,6 +1,7 @@
 """The live curves of a session, drawn by plotly."""
 
 import html
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -89,4 +90,10 @@ def show(chart: Chart) -> None:
         f'<span><b style="font-size:.95rem">{explained(chart.title)}</b> <span style="opacity:.75">{unit}</span></span>'
         f'<span style="display:flex;flex-wrap:wrap;gap:0 .8rem">{names}</span></div>'
     )
-    st.plotly_chart(_AsItIs(figure(chart)), key=f"chart-{chart.key}", alt=chart.alt, config={"displayModeBar": False})
+    draw(_AsItIs(figure(chart)), f"chart-{chart.key}", chart.alt)
+
+
+def draw(plotted: BaseFigure, key: str, alt: str) -> None:
+    """Draw a plotly figure without its bar of tools."""
+    import_module("pandas")  # plotly would use it while another thread has imported half of it
+    st.plotly_chart(plotted, key=key, alt=alt, config={"displayModeBar": False})

@@ -6,22 +6,22 @@ import re
 from tests.harness import ROOT
 
 CEILING = {  # part of the project: its files, and the most lines (of docs: words) that they have together
-    "kernel": ("oal_engine/kernel/**/*.py", 5_865),
-    "store": ("oal_engine/store/**/*.py", 2_005),
-    "datasets": ("oal_engine/datasets/**/*.py", 10_515),
-    "sessions": ("oal_engine/sessions/**/*.py", 9_500),
-    "experiments": ("oal_engine/experiments/**/*.py", 3_750),
+    "kernel": ("oal_engine/kernel/**/*.py", 5_870),
+    "store": ("oal_engine/store/**/*.py", 1_995),
+    "datasets": ("oal_engine/datasets/**/*.py", 10_395),
+    "sessions": ("oal_engine/sessions/**/*.py", 9_425),
+    "experiments": ("oal_engine/experiments/**/*.py", 3_745),
     "output, cli, Python": (
         "oal_engine/output/**/*.py oal_engine/cli/*.py oal_engine/estimator/*.py oal_engine/*.py", 4_120
     ),
-    "ui and pages": ("ui/**/*.py pages/*.py app.py home.py", 7_170),
-    "scripts and styles": ("ui/**/*.js ui/**/*.css oal_engine/**/*.js oal_engine/**/*.css", 5_345),
-    "tests": ("tests/**/*.py", 39_880),
+    "ui and pages": ("ui/**/*.py pages/*.py app.py home.py", 7_120),
+    "scripts and styles": ("ui/**/*.js ui/**/*.css oal_engine/**/*.js oal_engine/**/*.css", 5_320),
+    "tests": ("tests/**/*.py", 39_500),
     "benchmarks": ("benchmarks/*.py", 3_235),
-    "docs, words": ("docs/*.md *.md benchmarks/README.md data/README.md", 38_000),
+    "docs, words": ("docs/*.md *.md benchmarks/README.md data/README.md", 37_900),
 }  # fmt: skip
 GENERATED = ("reproduction.md", "reference.md", "CHANGELOG.md")  # by commands, or one line a change
-MOST_MODULES, MOST_LINES = 220, 500  # of the product: modules, and lines of the longest one
+MOST_MODULES, MOST_LINES = 216, 500  # of the product: modules, and lines of the longest one
 
 
 def paths(patterns):

@@ -21,6 +21,7 @@ from oal_engine.output.plots import NAMES, TITLES, drawn, number
 from oal_engine.store import Store
 
 from ..address import BOUND, check_choice
+from ..charts import draw
 from ..meanings import listed
 from ..page import note, small_note
 
@@ -195,7 +196,7 @@ def _chart(key: str, figure: go.Figure, what: str) -> None:
         margin={"l": 8, "r": 8, "t": 8, "b": 8}, uirevision=key, hoverlabel={"namelength": -1},
         legend={"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "itemwidth": 50},
     )  # fmt: skip
-    st.plotly_chart(figure, key=f"compare-chart-{key}", alt=what, config={"displayModeBar": False})
+    draw(figure, f"compare-chart-{key}", what)
 
 
 def _height(view: ResultView) -> int:
