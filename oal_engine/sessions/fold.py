@@ -234,7 +234,8 @@ class Run:
         return state.closed[0] if state.closed else state.streamed
 
     def _answered(self, state: State, label: int, number: int, labels: tuple[int, ...]) -> State:
-        (question, _, item, _), start, last = state.outstanding.pop(number), perf_counter(), number == state.number
+        (question, _, item, _), start = state.outstanding.pop(number), perf_counter()
+        last = number == state.number and state.question.predicted != 0  # no later round has passed
         t = question.t if last else state.streamed - 1  # the round in which it is learned
         state.lessons.append(Lesson(number, item, t, question.audit, label, question.probability, labels=labels))
         state.answers[label] += 1

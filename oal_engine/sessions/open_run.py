@@ -114,10 +114,11 @@ class OpenRun(Run):
 
     def _ahead(self) -> dict[int, State]:
         """Compute the state after each possible answer to the waiting question, {label: state}. Return {} if the states
-        would take too much memory, if other questions wait too, or if the session asks several questions, which has too
-        many possible answers."""
+        would take too much memory, if other questions wait too or later rounds have passed, or if the session asks
+        several questions, which has too many possible answers."""
         size = sum(array.nbytes for array in self.state.arrays()) * (1 + len(self.names))
-        if [*self.state.outstanding] != [self.state.number] or size > BRANCH_LIMIT or self.several:
+        is_only = self.state.waits and [*self.state.outstanding] == [self.state.number]
+        if not is_only or size > BRANCH_LIMIT or self.several:
             return {}
         return {label: self.apply(self.state.copy(), Answered(label)) for label in (*self.names, SKIP)}
 

@@ -250,7 +250,7 @@ class Histories(RuleBasedStateMachine):
     @invariant()
     def is_counted(self):
         """No item is asked twice, no item with a known label is asked, and no question is lost. The labels are those of
-        the tables, and never exceed the budget."""
+        the tables, and never exceed the budget. No round is counted twice."""
         if hasattr(self, "opened"):
             state, log = self.opened.state, self.opened.log
             asked = {entry.item for entry in log}
@@ -261,6 +261,7 @@ class Histories(RuleBasedStateMachine):
             assert standing(self.store, self.opened) == labels
             assert state.spent == sum(label != SKIP for label in labels) + sum(self.opened.marks.values())
             assert state.reserved <= state.budget
+            assert (state.counts.reshape(len(state.parts), -1).sum(axis=1) <= state.rounds).all()
 
     @invariant()
     def is_stored_before_it_is_shown(self):

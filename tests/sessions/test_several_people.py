@@ -273,3 +273,17 @@ def test_corrections_keep_few_prepared_questions(store):
     for turn in range(10):
         opened.correct(next(EVENTS), opened.log[0].id, 1 if turn % 2 else -1)
     assert store.number(count) - before <= 3 * 10
+
+
+def test_an_answer_after_the_end_of_the_stream_counts_no_round_twice(store):
+    """If the stream ended while somebody had the last question, its answer is learned, and no round runs again."""
+    opened, (who, other) = begin(store, budget=299), PEOPLE[:2]
+    opened.held(who)
+    while opened.held(other):
+        reply(opened, who)
+        who, other = other, who
+    stored = store.question_count(opened.id)
+    assert Session(store, opened.id).state.outstanding
+    assert stored == store.question_count(opened.id)
+    reply(opened, who)
+    assert opened.counts.sum() == opened.rounds
