@@ -14,11 +14,11 @@ CEILING = {  # part of the project: its files, and the most lines (of docs: word
     "output, cli, Python": (
         "oal_engine/output/**/*.py oal_engine/cli/*.py oal_engine/estimator/*.py oal_engine/*.py", 4_120
     ),
-    "ui and pages": ("ui/**/*.py pages/*.py app.py home.py", 7_120),
+    "ui and pages": ("ui/**/*.py pages/*.py app.py home.py", 7_130),
     "scripts and styles": ("ui/**/*.js ui/**/*.css oal_engine/**/*.js oal_engine/**/*.css", 5_320),
-    "tests": ("tests/**/*.py", 39_500),
+    "tests": ("tests/**/*.py", 39_530),
     "benchmarks": ("benchmarks/*.py", 3_235),
-    "docs, words": ("docs/*.md *.md benchmarks/README.md data/README.md", 37_900),
+    "docs, words": ("docs/*.md *.md benchmarks/README.md data/README.md", 37_970),
 }  # fmt: skip
 GENERATED = ("reproduction.md", "reference.md", "CHANGELOG.md")  # by commands, or one line a change
 MOST_MODULES, MOST_LINES = 216, 500  # of the product: modules, and lines of the longest one
