@@ -126,7 +126,11 @@ class Run:
             for part, items in zip(np.atleast_2d(y), state.known_parts):
                 part[items] = stream.KNOWN_LABEL
             for part, (first, stop) in zip(y, state.spans):
-                part[order[:first]] = part[order[stop:]] = stream.KNOWN_LABEL
+                if stop < ALL_ROUNDS[1]:  # items appended later are not in the order of a file yet, but are masked too
+                    asked = part[order[:stop]]
+                    part[:] = stream.KNOWN_LABEL
+                    part[order[:stop]] = asked
+                part[order[:first]] = stream.KNOWN_LABEL
             y = rows.read_only(y[: len(state.spans) or None], np.int8)
             self._stream = own = MaskedStream(state.known_parts, y, is_known, state.spans)
         return own

@@ -3,10 +3,13 @@ question."""
 
 import io
 import re
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from oal_engine import Studio
+from oal_engine.datasets import Dataset, feeds
 from oal_engine.kernel import spending
 from oal_engine.sessions import look_back, model
 from oal_engine.sessions.files import bundle, export, player, report
@@ -14,7 +17,7 @@ from oal_engine.sessions.insights import certainty, drift, estimates
 from oal_engine.sessions.one_question import OneQuestion, QuestionTrace
 from oal_engine.sessions.session import Session
 from oal_engine.sessions.settings import SessionError
-from tests.harness.sessions import EVENTS, begin, database, give, text_of, travelled
+from tests.harness.sessions import EVENTS, begin, database, give, stream_of, text_of, travelled
 
 NAMES = ["half", "fifth", "rare", "late"]
 
@@ -267,6 +270,25 @@ def test_closing_a_question_closes_those_that_need_a_yes_to_it(store):
     opened = begin(store, "unlabelled", "auto", questions=["half", {"name": "rare", "parent": "half"}, "fifth"])
     opened.close_question(next(EVENTS), "half")
     assert [False, False, True] == [opened.is_asked(name) for name in opened.settings.question_names]
+
+
+def test_items_appended_to_a_file_are_not_asked_about_a_closed_question(tmp_path, monkeypatch):
+    """This also holds for a rebuild, which knows the items from the start but takes them into the file in turn."""
+    monkeypatch.setattr(spending, "BEGINNING", (4, 0.0))
+    store = database(tmp_path / "studio.db", "growing", labels=(0, 0))
+    opened = begin(store, "growing", "auto", questions=NAMES[:3], goal="find", budget=200)
+    truths = np.where(np.arange(420) % 5, -1, 1) * np.ones((3, 1), int)
+    give(opened, 8, truths)
+    opened.close_question(next(EVENTS), "half")
+    give(opened, 3, truths)
+    for seed in (1, 2):
+        items = stream_of(60, seed=seed, density=1)[1]
+        feeds.append(Dataset(store, "growing"), replace(items, ids=[f"later {seed} {k}" for k in range(60)]))
+        opened.refresh()
+        give(opened, 30, truths)
+    assert {entry.item for entry in opened.log[12:]} & {*range(300, 420)}
+    assert all(not entry.parts[0][1] for entry in opened.log[12:])
+    assert look_back.verify(store, opened.id).verified
 
 
 def test_a_session_of_one_question_has_none_to_add(store):
