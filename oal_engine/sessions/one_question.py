@@ -128,7 +128,8 @@ class QuestionTrace(OneQuestion, Trace):
         super().__init__(trace, name)
         self.whole = trace
         self._before = bisect_left(trace.log, self.span[0], key=lambda entry: entry.round)
-        self._asked_at = trace._asked_at[self._before :]
+        # If it was closed when no label was left for another question, its end comes after all events.
+        self._asked_at = [*trace._asked_at[self._before :], len(trace._events)]
         self.log = [replace(entry, number=number) for number, entry in enumerate(self.log, 1)]
 
     @property

@@ -131,7 +131,7 @@ class State:
         """Return the state for question k alone, which shares the arrays of this state. asked: numbers of the entries
         in which this question was asked. If the question is closed, its budget counts as spent."""
         outstanding = {number: each.of_part(k) for number, each in self.outstanding.items() if asks(each.parts, k)}
-        waiting = outstanding.get(self.number)
+        waiting = outstanding.get(self.number) if self.question.predicted else None  # later rounds may have passed
         own_lessons = ((each, each.of_part(k)) for each in self.lessons)
         lessons = [own for each, own in own_lessons if each.number in asked or (each.is_known and own.label != SKIP)]
         none, (_, stop), closed = np.zeros_like(self.counts[k]), self.spans[k], self.closed
