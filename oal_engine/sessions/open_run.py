@@ -78,7 +78,7 @@ class OpenRun(Run):
             if self.store.log_version(self.id) != self.version:  # somebody wrote meanwhile
                 waiting, ahead = self._fold_log(), self._ahead()
             if self._recorded < self.rounds:
-                self._record_growth()
+                self._record_growth(waiting)
             self._settle(waiting, ahead)
 
     def _fold_log(self) -> int | None:
@@ -165,8 +165,11 @@ class OpenRun(Run):
         del facts["draw"]
         return StoredQuestion(id=id, number=number, old=self._old.get(id), **facts)
 
-    def _record_growth(self) -> None:
-        """Store the current length of the stream in the log."""
+    def _record_growth(self, waiting: int | None) -> None:
+        """Store the current length of the stream in the log. In a file, the new items may be asked about before those
+        of prepared questions, which a page may show already. waiting: id of the waiting question."""
+        if self.settings.goal == FIND:
+            self.store.part_prepared(self.id, self.previous, waiting)
         self.store.put_event(self.id, "grown", data={"rounds": self.rounds})
         self._recorded, self.version = self.rounds, self.store.count_change(self.id)
 
@@ -224,11 +227,11 @@ class OpenRun(Run):
             self._rebuild()
             return
         states = (self.state, *(state for state, _ in self._branches.values()))
-        self.state = self._grow(self.state)
-        self._record_growth()
-        if any(state.question.t == end for state in states):
+        self.state, waiting = self._grow(self.state), self._current.id if self._current else None
+        self._record_growth(waiting)
+        if self.settings.goal == FIND or any(state.question.t == end for state in states):
             self._record_decisions()
-            self._settle(self._current.id if self._current else None)
+            self._settle(waiting)
         else:
             self._branches = {label: (self._grow(state), id) for label, (state, id) in self._branches.items()}
 

@@ -432,6 +432,8 @@ def stored_options(settings: Row) -> dict[str, Any]:
     published = ALGORITHMS.get(ran.algorithm)
     asks_several = len(settings["questions"] or ()) > 1 and not settings["audited"]
     fixed = published.fixes(asks_several) if published else {}
+    if ran.tunes_itself and any(ran.parameters[key] != value for key, value in fixed.items()):
+        published, fixed = None, {}  # an earlier version fixed other values
     return {
         **({"algorithm": ran.algorithm} if published else {"learner": ran.learner, "rule": ran.rule}),
         **{option.name: settings[option.name] for option in fields(Options) if option.name in settings},

@@ -110,6 +110,8 @@ def test_every_published_session_of_an_earlier_version_is_adopted(store):
             "dataset": None,
         }
         found = contents(store, adopted)
+        if content["settings"]["rule"] == "paced":  # parameters that came later have values that change nothing
+            content["settings"]["parameters"]["rule"] |= {"power": 2}
         assert content | {"settings": content["settings"] | own} == found | {"settings": found["settings"] | own}
 
 
