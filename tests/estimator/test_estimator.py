@@ -63,11 +63,10 @@ def bits(parts):
     return [part.tobytes() if isinstance(part, np.ndarray) else part for part in parts]
 
 
-EXPECTED_TO_FAIL = {  # {algorithm: {check of scikit-learn: why it fails}}
-    "ACOG-II-diag": {
-        "check_classifiers_train": "it asks for every label, so it has probabilities, while predict compares margins"
-    }
+WITH_PROBABILITIES = {  # {check of scikit-learn: why it fails}
+    "check_classifiers_train": "it asks for every label, so it has probabilities, while predict compares margins"
 }
+EXPECTED_TO_FAIL = dict.fromkeys(("auto", "ACOG-II-diag"), WITH_PROBABILITIES)
 
 
 @pytest.mark.slow

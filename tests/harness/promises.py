@@ -253,8 +253,8 @@ def _setting(learner, rule, features, k):
     """Return the learner, rule and objective of setting k. Parameters, threshold and class weights depend on k."""
 
     def values(kind):
-        numbers = {name: spec.default * 0.95**k for name, spec in parameters(kind).items()}
-        return {name: int(value) if parameters(kind)[name].whole else value for name, value in numbers.items()}
+        numbers = ((name, spec, spec.default * 0.95**k) for name, spec in parameters(kind).items())
+        return {name: max(spec.low, int(value)) if spec.whole else value for name, spec, value in numbers}
 
     return (
         built(learner, features, values(LEARNERS[learner])),
