@@ -12,7 +12,7 @@ from oal_engine.datasets import reading
 from oal_engine.experiments import jobs
 from oal_engine.store import Store, StoreError
 
-PATIENCE = 60  # seconds at most
+PATIENCE = 240  # seconds; a job compiles, on a machine that may be busy
 SHORT = {"data": ["made"], "algorithms": {"PAA-I": {}, "OAAL": {}}, "budgets": [5, 20], "permutations": 2}
 LONG = SHORT | {"budgets": list(range(1, 5001))}
 
