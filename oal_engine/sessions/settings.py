@@ -432,7 +432,8 @@ def stored_options(settings: Row) -> dict[str, Any]:
     published = ALGORITHMS.get(ran.algorithm)
     asks_several = len(settings["questions"] or ()) > 1 and not settings["audited"]
     fixed = published.fixes(asks_several) if published else {}
-    if ran.tunes_itself and any(ran.parameters[key] != value for key, value in fixed.items()):
+    is_own = published and ran.tunes_itself and published.runs[:2] == (ran.learner, ran.rule)
+    if is_own and any(ran.parameters[key] != value for key, value in fixed.items()):
         published, fixed = None, {}  # an earlier version fixed other values
     return {
         **({"algorithm": ran.algorithm} if published else {"learner": ran.learner, "rule": ran.rule}),

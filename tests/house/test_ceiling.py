@@ -9,14 +9,14 @@ CEILING = {  # part of the project: its files, and the most lines (of docs: word
     "kernel": ("oal_engine/kernel/**/*.py", 5_870),
     "store": ("oal_engine/store/**/*.py", 1_995),
     "datasets": ("oal_engine/datasets/**/*.py", 10_395),
-    "sessions": ("oal_engine/sessions/**/*.py", 9_435),
+    "sessions": ("oal_engine/sessions/**/*.py", 9_440),
     "experiments": ("oal_engine/experiments/**/*.py", 3_745),
     "output, cli, Python": (
         "oal_engine/output/**/*.py oal_engine/cli/*.py oal_engine/estimator/*.py oal_engine/*.py", 4_120
     ),
     "ui and pages": ("ui/**/*.py pages/*.py app.py home.py", 7_130),
     "scripts and styles": ("ui/**/*.js ui/**/*.css oal_engine/**/*.js oal_engine/**/*.css", 5_320),
-    "tests": ("tests/**/*.py", 39_530),
+    "tests": ("tests/**/*.py", 39_535),
     "benchmarks": ("benchmarks/*.py", 3_235),
     "docs, words": ("docs/*.md *.md benchmarks/README.md data/README.md", 37_970),
 }  # fmt: skip

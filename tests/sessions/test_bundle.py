@@ -238,6 +238,8 @@ def without(text, line):
         (lambda text: edited(text, -2, number=0), "invalid value for number in line [0-9]+. Got 0."),
         (lambda text: head(text, learner="pa-ii"), "invalid value for learner in the settings"),
         (lambda text: head(text, algorithm="no", learner="no"), "learner"),
+        (lambda text: head(text, algorithm="<b>"), "invalid value for algorithm in the settings"),
+        (lambda text: head(text, algorithm="auto"), "auto has no parameter|invalid value for"),
         (lambda text: head(text, tags=["odd"] * 100_000), "invalid value for tags in the settings"),
         (lambda text: head(text, tags=[" odd "]), "invalid value for tags in the settings"),
         (lambda text: head(text, budget=0), "invalid value for budget in line 1. Got 0."),
