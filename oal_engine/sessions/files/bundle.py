@@ -378,8 +378,8 @@ def _create(store: Store, dataset: int, settings: Row, owner: str) -> int:
         if own := each.pop("prior", None):
             question["prior"], each["prior"] = own, own.source
     session = create(store, dataset, **options)
-    kept = {"created_at", "engine", "items"} | ({"algorithm"} if ran.tunes_itself else set())
-    store.update_session(session, {key: settings[key] for key in kept})
+    names = {"created_at", "engine", "items"} | ({"algorithm"} if ran.tunes_itself else set())
+    store.update_session(session, {key: settings[key] for key in names})
     created = store.session(session)
     if plain(created["questions"]) == plain(settings["questions"]) != []:
         store.update_session(session, {"questions": json.dumps(settings["questions"])})
